@@ -1,0 +1,79 @@
+// Walks the table and counts what must not be there. Meant for a table at rest:
+// under way, a claim may show as BUSY and a word may be newer than its clock.
+
+import {
+  AHEAD_LIMIT, BUSY, HEADER_POLICY_COUNT, HEADER_POLICY_LOCK, LANE_BATCH, LOCKS, LOCK_BYTES, LOCK_COUNT, PIECE_BURST,
+  POLICIES, POLICY_BITS, POLICY_BYTES, POLICY_LOCK, POLICY_VERSION, SET_BYTES, SLOT_BYTES, SLOT_STATE, TAG_BITS,
+} from "./layout";
+import { nanoseconds, pieceOf, reading, translated } from "./clock";
+import { lane, setCount, sets } from "./thread";
+import { otherSet } from "./table";
+
+// The counts, left in the lane's batch as u32.
+export const AUDIT_USED: usize = 0;
+export const AUDIT_FRESH: usize = 4;
+export const AUDIT_BUSY: usize = 8;
+export const AUDIT_TORN: usize = 12;
+export const AUDIT_DOUBLES: usize = 16;
+export const AUDIT_STRANGERS: usize = 20;
+export const AUDIT_LOCKS: usize = 24;
+
+function add(counter: usize): void {
+  const at = lane + LANE_BATCH + counter;
+  store<u32>(at, load<u32>(at) + 1);
+}
+
+function holds(set: usize, key: u64, but: usize): bool {
+  for (let slot = set; slot < set + SET_BYTES; slot += SLOT_BYTES) {
+    if (slot != but && atomic.load<u64>(slot) == key) return true;
+  }
+  return false;
+}
+
+/**
+ * Used slots, fresh ones among them, BUSY ones, torn ones (an empty slot with
+ * a word, or a word beyond any debt), keys in two slots, keys of policies that
+ * do not exist, and locks held.
+ */
+export function audit(ms: f64): void {
+  const now = nanoseconds(ms);
+  memory.fill(lane + LANE_BATCH, 0, 32);
+  const policies = u64(atomic.load<i32>(0, HEADER_POLICY_COUNT));
+  const end = sets + usize(setCount) * SET_BYTES;
+  for (let set = sets; set < end; set += SET_BYTES) {
+    for (let slot = set; slot < set + SET_BYTES; slot += SLOT_BYTES) {
+      const key = atomic.load<u64>(slot);
+      const word = atomic.load<u64>(slot, SLOT_STATE);
+      if (!key) {
+        if (word) add((word & TAG_BITS) == BUSY ? AUDIT_BUSY : AUDIT_TORN);
+        continue;
+      }
+      add(AUDIT_USED);
+      const number = key & POLICY_BITS;
+      if (!number || number > policies) {
+        add(AUDIT_STRANGERS);
+        continue;
+      }
+      if ((word & TAG_BITS) == BUSY) {
+        add(AUDIT_BUSY);
+        continue;
+      }
+      const policy = POLICIES + usize(number) * POLICY_BYTES;
+      const piece = pieceOf(policy, atomic.load<u32>(policy, POLICY_VERSION));
+      const v = reading(piece, now);
+      const z = translated(piece, word);
+      if (z <= v - load<u64>(piece, PIECE_BURST)) add(AUDIT_FRESH);
+      else if (z > v && z - v > AHEAD_LIMIT + TAG_BITS) add(AUDIT_TORN);
+      const other = otherSet(set, key);
+      // Of two slots of one key, the lower counts.
+      if (holds(set, key, slot) || (other > set && holds(other, key, slot))) add(AUDIT_DOUBLES);
+    }
+  }
+  for (let i = 0; i < LOCK_COUNT; i++) {
+    if (atomic.load<i32>(LOCKS + usize(i) * LOCK_BYTES)) add(AUDIT_LOCKS);
+  }
+  for (let i = 0; i <= i32(policies); i++) {
+    if (atomic.load<i32>(POLICIES + usize(i) * POLICY_BYTES, POLICY_LOCK)) add(AUDIT_LOCKS);
+  }
+  if (atomic.load<i32>(0, HEADER_POLICY_LOCK)) add(AUDIT_LOCKS);
+}

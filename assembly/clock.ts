@@ -1,0 +1,108 @@
+// The virtual clock of a policy: how many tokens have flowed until now.
+//
+//   v(now) = v0 + round((now - t0) x rate)
+//
+// It counts in units of 2^-TOKEN_SHIFT tokens. The low two bits of a reading
+// are the policy's tag, so that readings, words and differences need no
+// masking: a burst or a cost is a multiple of 4 units.
+//
+// The product has up to 124 bits: (dt << PRE_SHIFT) x MULTIPLIER, whose high
+// half, shifted right by SHIFT + 1 and rounded to nearest, is the number of
+// quarter-free units. MULTIPLIER carries 64 significant bits of the rate, so
+// that exact boundaries (0.1 s at 10/s = 1 token) come out exact.
+
+import {
+  AHEAD_LIMIT, OLDER_BYTES, OLDER_FRESH, OLDER_FROM, OLDER_SHIFT, PIECE_BYTES, PIECE_DT_LIMIT, PIECE_MULTIPLIER,
+  PIECE_NS_A_UNIT, PIECE_OLDER, PIECE_PRE_SHIFT, PIECE_SHIFT, PIECE_T0, PIECE_TAG, PIECE_V0, POLICY_PIECE,
+  POLICY_VERSION, TAG_BITS, V_START,
+} from "./layout";
+
+/** Whole nanoseconds of a time in milliseconds since the table's epoch; saturates. */
+// @ts-ignore: decorator
+@inline
+export function nanoseconds(ms: f64): i64 {
+  return i64(nearest(ms * 1e6));
+}
+
+/** The piece that is in force under `version`. */
+// @ts-ignore: decorator
+@inline
+export function pieceOf(policy: usize, version: u32): usize {
+  return policy + POLICY_PIECE + usize(version & 1) * PIECE_BYTES;
+}
+
+// @ts-ignore: decorator
+@inline
+export function isCurrent(policy: usize, version: u32): bool {
+  return atomic.load<u32>(policy, POLICY_VERSION) == version;
+}
+
+// @ts-ignore: decorator
+@inline
+function highProduct(a: u64, b: u64): u64 {
+  const a0 = a & 0xffffffff, a1 = a >> 32;
+  const b0 = b & 0xffffffff, b1 = b >> 32;
+  const middle = a1 * b0 + ((a0 * b0) >> 32);
+  return a1 * b1 + (middle >> 32) + ((a0 * b1 + (middle & 0xffffffff)) >> 32);
+}
+
+/** The reading v(now). Before t0 it stands still; past the clock's life too. */
+// @ts-ignore: decorator
+@inline
+export function reading(piece: usize, now: i64): u64 {
+  const limit = atomic.load<i64>(piece, PIECE_DT_LIMIT);
+  let dt = now - atomic.load<i64>(piece, PIECE_T0);
+  dt = dt < 0 ? 0 : dt;
+  dt = dt > limit ? limit : dt;
+  const high = highProduct(u64(dt) << atomic.load<i32>(piece, PIECE_PRE_SHIFT), atomic.load<u64>(piece, PIECE_MULTIPLIER));
+  const units = ((high >> atomic.load<i32>(piece, PIECE_SHIFT)) + 1) >> 1;
+  return atomic.load<u64>(piece, PIECE_V0) + (units << 2);
+}
+
+/** Nanoseconds until the clock gains `units`: 0 at once, Infinity never. */
+export function nanosecondsUntil(piece: usize, now: i64, units: i64): f64 {
+  if (units <= 0) return 0;
+  return f64(units) * load<f64>(piece, PIECE_NS_A_UNIT);
+}
+
+/**
+ * Whole nanoseconds until the clock reads `target` or more. The estimate is
+ * good to a part in 2^52; the clock itself decides about the last nanosecond,
+ * so that whoever waits exactly so long does conform.
+ */
+export function wholeNanosecondsUntil(piece: usize, now: i64, target: u64): f64 {
+  const v = reading(piece, now);
+  if (v >= target) return 0;
+  let wait = ceil(nanosecondsUntil(piece, now, i64(target - v)));
+  if (wait > 9e18) return Infinity;
+  // A clock that has not begun yet waits for its beginning first.
+  const t0 = load<i64>(piece, PIECE_T0);
+  if (now < t0) wait += f64(t0 - now);
+  let back = wait - 1;
+  if (back >= 0 && reading(piece, now + i64(back)) >= target) wait = back;
+  for (let i = 0; i < 4 && reading(piece, now + i64(wait)) < target; i++) wait += 1 + floor(wait * 2.3e-16);
+  return wait;
+}
+
+/**
+ * A word written under an older tag, in the units of this piece. When the
+ * scale changed, the clock read `from` in the older units and V_START in the
+ * newer ones. Rounded so that a key never gains; 0 stays fresh.
+ */
+export function translated(piece: usize, word: u64): u64 {
+  const tag = u64(load<i32>(piece, PIECE_TAG));
+  const turn = (i32(tag) - i32(word & TAG_BITS) + 3) % 3;
+  if (!word) return tag;
+  if (!turn) return word;
+  const older = piece + PIECE_OLDER + usize(turn - 1) * OLDER_BYTES;
+  if (load<i32>(older, OLDER_FRESH)) return tag;
+  const z = word & ~TAG_BITS;
+  const from = load<u64>(older, OLDER_FROM);
+  const shift = load<i32>(older, OLDER_SHIFT);
+  const isAhead = z > from;
+  let distance = isAhead ? z - from : from - z;
+  if (shift >= 0) distance = distance > AHEAD_LIMIT >> shift ? AHEAD_LIMIT : distance << shift;
+  else distance = (distance + (isAhead ? (1 << u64(-shift)) - 1 : 0)) >> u64(-shift);
+  if (isAhead) return (V_START + ((distance + TAG_BITS) & ~TAG_BITS)) | tag;
+  return distance >= V_START ? tag : (V_START - (distance & ~TAG_BITS)) | tag;
+}

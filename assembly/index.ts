@@ -1,0 +1,81 @@
+// What the kernel offers. Numbers in, numbers out: no string, no clock, no
+// allocation, nothing imported but the memory.
+//
+// Policies are named by the address of their record, times are milliseconds
+// since the table's epoch, and a virtual time crosses as two 32-bit halves.
+
+import { BATCH_MAX, LANE_ANSWERS, LANE_KEY } from "./layout";
+import { allowKey, restore } from "./bucket";
+import { batchEntry, firstSet, hashAt, hashNumber, keepInBatch, keyWord, TEXT } from "./key";
+import { lane } from "./thread";
+import { otherSet } from "./table";
+
+export * from "./layout";
+export { enter, setsOffset } from "./thread";
+export { recover } from "./table";
+export { keyEnd, keyOfBytes, keyOfNumber, keyOfWords, keyPart, keyStart, LANE_PART } from "./key";
+export { TEXT, WIDE_TEXT, NUMBER, BIGINT, WIDE_BIGINT, BYTES } from "./key";
+export { allowGlobal, decide, setTokens, untilAct, CONSUME, DEBT, EVEN_NEVER, GLOBAL } from "./bucket";
+export { append, publish, readingOf, retag, POLICY_MOVED, POLICY_LOCKED } from "./policy";
+export {
+  audit, AUDIT_USED, AUDIT_FRESH, AUDIT_BUSY, AUDIT_TORN, AUDIT_DOUBLES, AUDIT_STRANGERS, AUDIT_LOCKS,
+} from "./audit";
+
+/** Decides for the Latin-1 text of `length` bytes in the lane. */
+export function allowText(policy: usize, length: u32, cost: u32, ms: f64): i32 {
+  hashAt(policy, TEXT, 0, length);
+  const key = keyWord(policy);
+  const a = firstSet();
+  return allowKey(policy, key, a, otherSet(a, key), cost, ms);
+}
+
+export function allowNumber(policy: usize, number: f64, cost: u32, ms: f64): i32 {
+  hashNumber(policy, number);
+  const key = keyWord(policy);
+  const a = firstSet();
+  return allowKey(policy, key, a, otherSet(a, key), cost, ms);
+}
+
+/** Decides for a key that was hashed before. */
+export function allowWords(policy: usize, low: u32, high: u32, a: u32, b: u32, cost: u32, ms: f64): i32 {
+  return allowKey(policy, (u64(high) << 32) | u64(low), a, b, cost, ms);
+}
+
+// A batch: entries are hashed first, which starts loading their sets, and then
+// decided in order.
+
+export function batchText(policy: usize, i: i32, offset: u32, length: u32): void {
+  hashAt(policy, TEXT, offset, length);
+  keepInBatch(policy, i);
+}
+
+export function batchNumber(policy: usize, i: i32, number: f64): void {
+  hashNumber(policy, number);
+  keepInBatch(policy, i);
+}
+
+/** Copies the lane's key into entry `i`. */
+export function batchKey(i: i32): void {
+  memory.copy(batchEntry(i), lane + LANE_KEY, 16);
+}
+
+/** Decides the first `entries` of the batch; leaves 0 or 1 for each in the lane. */
+export function allowBatch(policy: usize, entries: i32, cost: u32, ms: f64): void {
+  assert(u32(entries) <= u32(BATCH_MAX));
+  for (let i = 0; i < entries; i++) {
+    const entry = batchEntry(i);
+    const is = allowKey(policy, load<u64>(entry), load<u32>(entry, 8), load<u32>(entry, 12), cost, ms);
+    store<u8>(lane + LANE_ANSWERS + i, u8(is));
+  }
+}
+
+/** Gives back `cost` tokens, at most up to the burst: 1 if some were. */
+export function refund(policy: usize, mode: i32, cost: f64, ms: f64): i32 {
+  return restore(policy, mode, cost, 0, ms);
+}
+
+/** Gives back what nobody reserved behind the reservation that acts at the given virtual time. */
+export function cancel(policy: usize, mode: i32, cost: f64, actLow: u32, actHigh: u32, ms: f64): i32 {
+  return restore(policy, mode, cost, (u64(actHigh) << 32) | u64(actLow), ms);
+}
+

@@ -1,0 +1,147 @@
+// Keys: bytes to a key word and two sets, left in the lane.
+//
+// The table's hash key is varied by the policy's number and by the kind of
+// key, so that one user under two policies meets two pairs of sets, and `1`,
+// `'1'` and their bytes are different keys.
+
+import { BATCH_MAX, LANE_BATCH, LANE_BYTES, LANE_BYTES_MAX, LANE_HASH, LANE_KEY, LANE_SET_A, LANE_SET_B, POLICIES, POLICY_BITS, POLICY_BYTES, SET_BYTES } from "./layout";
+import { sipFinish, sipHigh, sipLoad, sipLow, sipSave, sipStart, sipWords } from "./siphash";
+import { hashKey0, hashKey1, lane, setCount, sets } from "./thread";
+import { otherSet } from "./table";
+
+// Kinds of key.
+export const TEXT: i32 = 0;
+export const WIDE_TEXT: i32 = 1;
+export const NUMBER: i32 = 2;
+export const BIGINT: i32 = 3;
+export const WIDE_BIGINT: i32 = 4;
+export const BYTES: i32 = 5;
+
+/** The key word, from the last hash. */
+// @ts-ignore: decorator
+@inline
+export function keyWord(policy: usize): u64 {
+  return (sipLow & ~POLICY_BITS) | u64((policy - POLICIES) / POLICY_BYTES);
+}
+
+/** The first set, from the last hash. */
+// @ts-ignore: decorator
+@inline
+export function firstSet(): usize {
+  return sets + usize((u64(u32(sipHigh)) * u64(setCount)) >> 32) * SET_BYTES;
+}
+
+// @ts-ignore: decorator
+@inline
+function start(policy: usize, kind: i32): void {
+  sipStart(hashKey0 ^ ((u64((policy - POLICIES) / POLICY_BYTES) << 3) | u64(kind)), hashKey1);
+}
+
+/** Hashes `length` bytes of the lane, from byte `offset` of its key bytes. */
+// @ts-ignore: decorator
+@inline
+export function hashAt(policy: usize, kind: i32, offset: u32, length: u32): void {
+  start(policy, kind);
+  const from = lane + LANE_BYTES + offset;
+  const whole = length & ~7;
+  sipWords(from, whole);
+  sipFinish(from + whole, length);
+}
+
+// @ts-ignore: decorator
+@inline
+export function hashNumber(policy: usize, key: f64): void {
+  start(policy, NUMBER);
+  // One key for 0 and -0.
+  store<f64>(lane, key + 0, LANE_BYTES);
+  sipWords(lane + LANE_BYTES, 8);
+  sipFinish(lane + LANE_BYTES, 8);
+}
+
+function keep(policy: usize): void {
+  const key = keyWord(policy);
+  const a = firstSet();
+  store<u64>(lane, key, LANE_KEY);
+  store<u32>(lane, u32(a), LANE_SET_A);
+  store<u32>(lane, u32(otherSet(a, key)), LANE_SET_B);
+}
+
+/** Makes `length` bytes of the lane its key. */
+export function keyOfBytes(policy: usize, kind: i32, length: u32): void {
+  assert(length <= u32(LANE_BYTES_MAX));
+  hashAt(policy, kind, 0, length);
+  keep(policy);
+}
+
+export function keyOfNumber(policy: usize, key: f64): void {
+  hashNumber(policy, key);
+  keep(policy);
+}
+
+// A key that is longer than the lane comes in parts, all but the last of them
+// LANE_PART bytes long.
+export const LANE_PART: i32 = 4096;
+
+export function keyStart(policy: usize, kind: i32): void {
+  start(policy, kind);
+  sipSave(lane + LANE_HASH);
+}
+
+export function keyPart(): void {
+  sipLoad(lane + LANE_HASH);
+  sipWords(lane + LANE_BYTES, LANE_PART);
+  sipSave(lane + LANE_HASH);
+}
+
+/** The last `length` (less than LANE_PART) of `total` bytes. */
+export function keyEnd(policy: usize, length: u32, total: u32): void {
+  assert(length < u32(LANE_PART));
+  sipLoad(lane + LANE_HASH);
+  const whole = length & ~7;
+  sipWords(lane + LANE_BYTES, whole);
+  sipFinish(lane + LANE_BYTES + whole, total);
+  keep(policy);
+}
+
+/** Makes the key whose word and first set are given the lane's key. */
+export function keyOfWords(low: u32, high: u32, a: u32): void {
+  const key = (u64(high) << 32) | u64(low);
+  store<u64>(lane, key, LANE_KEY);
+  store<u32>(lane, a, LANE_SET_A);
+  store<u32>(lane, u32(otherSet(a, key)), LANE_SET_B);
+}
+
+/** Entry `i` of the lane's batch. */
+// @ts-ignore: decorator
+@inline
+export function batchEntry(i: i32): usize {
+  assert(u32(i) < u32(BATCH_MAX));
+  return lane + LANE_BATCH + usize(i) * 16;
+}
+
+/** Puts the last hash into entry `i` and starts loading its sets. */
+// @ts-ignore: decorator
+@inline
+export function keepInBatch(policy: usize, i: i32): void {
+  const entry = batchEntry(i);
+  const key = keyWord(policy);
+  const a = firstSet();
+  const b = otherSet(a, key);
+  store<u64>(entry, key);
+  store<u32>(entry, u32(a), 8);
+  store<u32>(entry, u32(b), 12);
+  // Four loads that nothing waits for: the lines arrive while others are hashed.
+  touch(a);
+  touch(a + 64);
+  touch(b);
+  touch(b + 64);
+}
+
+// @ts-ignore: decorator
+@inline
+function touch(at: usize): void {
+  touched ^= atomic.load<u32>(at);
+}
+
+/** Keeps the touches alive through the optimisers. */
+let touched: u32 = 0;

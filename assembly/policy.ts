@@ -1,0 +1,85 @@
+// Policies: appended once, their clocks replaced piece by piece.
+//
+// Both writers fill their lane first and copy it under a lock in one
+// instruction, so that a writer that dies before leaves nothing half done. A
+// writer that dies under the lock leaves the old piece, or the old count, in
+// force; `recover` then opens the lock.
+
+import {
+  BUSY, HEADER_POLICY_COUNT, HEADER_POLICY_LOCK, LANE_NAME, LANE_PIECE, PIECE_BYTES, POLICIES, POLICY_BURST,
+  POLICY_BYTES, POLICY_COUNT, POLICY_GLOBAL, POLICY_KIND, POLICY_LOCK, POLICY_NAME, POLICY_NAME_BYTES,
+  POLICY_NAME_MAX, POLICY_PIECE, POLICY_RATE, POLICY_BITS, POLICY_VERSION, SET_BYTES, SLOT_BYTES, SLOT_STATE, TAG_BITS,
+} from "./layout";
+import { nanoseconds, pieceOf, reading, translated, isCurrent } from "./clock";
+import { lane, owner, setCount, sets } from "./thread";
+
+/** Answers of `append` and `publish` other than success. */
+export const POLICY_MOVED: i32 = 0;
+export const POLICY_LOCKED: i32 = -1;
+
+/**
+ * Appends the policy whose name and piece are staged in the lane, if there are
+ * `expected` policies so far. Its number, POLICY_MOVED if others were appended
+ * meanwhile, or POLICY_LOCKED if somebody is appending.
+ */
+export function append(expected: i32, kind: i32, nameBytes: i32, rate: f64, burst: f64): i32 {
+  assert(u32(nameBytes) <= u32(POLICY_NAME_MAX));
+  const number = expected + 1;
+  assert(u32(number) < u32(POLICY_COUNT));
+  const policy = POLICIES + usize(number) * POLICY_BYTES;
+  let answer = POLICY_MOVED;
+  if (atomic.cmpxchg<i32>(0, 0, owner, HEADER_POLICY_LOCK) != 0) return POLICY_LOCKED;
+  if (atomic.load<i32>(0, HEADER_POLICY_COUNT) == expected) {
+    store<i32>(policy, kind, POLICY_KIND);
+    store<i32>(policy, nameBytes, POLICY_NAME_BYTES);
+    store<f64>(policy, rate, POLICY_RATE);
+    store<f64>(policy, burst, POLICY_BURST);
+    memory.copy(policy + POLICY_NAME, lane + LANE_NAME, POLICY_NAME_MAX);
+    memory.copy(policy + POLICY_PIECE, lane + LANE_PIECE, PIECE_BYTES);
+    atomic.store<i32>(0, number, HEADER_POLICY_COUNT);
+    answer = number;
+  }
+  atomic.store<i32>(0, 0, HEADER_POLICY_LOCK);
+  return answer;
+}
+
+/** Puts the staged piece in force, if `version` still is: 1, POLICY_MOVED or POLICY_LOCKED. */
+export function publish(policy: usize, version: u32): i32 {
+  const spare = pieceOf(policy, version + 1);
+  let answer = POLICY_MOVED;
+  if (atomic.cmpxchg<i32>(policy, 0, owner, POLICY_LOCK) != 0) return POLICY_LOCKED;
+  if (atomic.load<u32>(policy, POLICY_VERSION) == version) {
+    memory.copy(spare, lane + LANE_PIECE, PIECE_BYTES);
+    atomic.store<u32>(policy, version + 1, POLICY_VERSION);
+    answer = 1;
+  }
+  atomic.store<i32>(policy, 0, POLICY_LOCK);
+  return answer;
+}
+
+/** v(now), as BigInt: for changing a policy, not for deciding. */
+export function readingOf(policy: usize, ms: f64): u64 {
+  return reading(pieceOf(policy, atomic.load<u32>(policy, POLICY_VERSION)), nanoseconds(ms));
+}
+
+// @ts-ignore: decorator
+@inline
+function retagWord(policy: usize, at: usize, tag: u64): void {
+  while (true) {
+    const word = atomic.load<u64>(at);
+    if (!word || (word & TAG_BITS) != tag) return;
+    const version = atomic.load<u32>(policy, POLICY_VERSION);
+    const moved = translated(pieceOf(policy, version), word);
+    if (isCurrent(policy, version) && atomic.cmpxchg<u64>(at, word, moved) == word) return;
+  }
+}
+
+/** Rewrites every word of a policy that carries `tag`, so that the tag can be used again. */
+export function retag(policy: usize, tag: u64): void {
+  retagWord(policy, policy + POLICY_GLOBAL, tag);
+  const number = u64((policy - POLICIES) / POLICY_BYTES);
+  const end = sets + usize(setCount) * SET_BYTES;
+  for (let slot = sets; slot < end; slot += SLOT_BYTES) {
+    if ((atomic.load<u64>(slot) & POLICY_BITS) == number) retagWord(policy, slot + SLOT_STATE, tag);
+  }
+}

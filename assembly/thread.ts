@@ -1,0 +1,52 @@
+// What this instance is: one thread's view of one table. Set once at attach.
+
+import {
+  HEADER_HASH_KEY, HEADER_MAGIC, HEADER_SET_COUNT, HEADER_THREAD_COUNT, HEADER_VERSION, LANE_NAP, LANE_STATS,
+  LAYOUT_VERSION, MAGIC, POLICIES, POLICY_BYTES, STATS_BYTES, STATS_CONTENDED, THREADS, THREAD_BYTES,
+} from "./layout";
+
+/** This thread's number + 1, as lock owner and in BUSY words. */
+export let owner: i32 = 0;
+/** This thread's lane. */
+export let lane: usize = 0;
+export let sets: usize = 0;
+export let setCount: u32 = 0;
+export let hashKey0: u64 = 0;
+export let hashKey1: u64 = 0;
+
+/** Binds this instance to thread number `thread`. Traps if the memory is no table. */
+export function enter(thread: i32): void {
+  assert(load<i32>(0, HEADER_MAGIC) == MAGIC);
+  assert(load<i32>(0, HEADER_VERSION) == LAYOUT_VERSION);
+  const threadCount = load<i32>(0, HEADER_THREAD_COUNT);
+  assert(u32(thread) < u32(threadCount));
+  owner = thread + 1;
+  lane = THREADS + usize(thread) * THREAD_BYTES;
+  sets = setsOffset(threadCount);
+  setCount = load<u32>(0, HEADER_SET_COUNT);
+  hashKey0 = load<u64>(0, HEADER_HASH_KEY);
+  hashKey1 = load<u64>(0, HEADER_HASH_KEY + 8);
+  assert(setCount > 0);
+}
+
+/** Where the sets of a table for `threadCount` threads begin: on a pair of cache lines. */
+export function setsOffset(threadCount: i32): usize {
+  return (THREADS + usize(threadCount) * THREAD_BYTES + 127) & ~127;
+}
+
+/** Adds one to a counter of this thread. Nobody else writes it. */
+// @ts-ignore: decorator
+@inline
+export function count(policy: usize, counter: usize): void {
+  const at = lane + LANE_STATS + ((policy - POLICIES) / POLICY_BYTES) * STATS_BYTES + counter;
+  store<u64>(at, load<u64>(at) + 1);
+}
+
+/**
+ * Lets others go first: returns at once for the first tries, then sleeps for
+ * 50 µs a try. Nobody wakes a sleeper, so no wake-up can be lost with a thread.
+ */
+export function yieldTo(policy: usize, tries: i32): void {
+  count(policy, STATS_CONTENDED);
+  if (tries > 64) atomic.wait<i32>(lane + LANE_NAP, 0, 50000);
+}

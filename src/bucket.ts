@@ -1,0 +1,72 @@
+// One bucket: a policy and a key, hashed once, or the policy's global bucket.
+// What needs no speed goes through here.
+
+import { putKey, type Key } from './key.js'
+import type { Policy } from './policy.js'
+import type { Table } from './table.js'
+
+export class Bucket {
+  readonly policy: Policy
+  readonly table: Table
+  readonly record: number
+  readonly isGlobal: boolean
+  /** The key word in two halves and its first set; 0 for the global bucket. */
+  readonly low: number
+  readonly high: number
+  readonly setA: number
+  readonly setB: number
+
+  constructor(policy: Policy, key: Key | undefined) {
+    const { table, record } = policy
+    this.policy = policy
+    this.table = table
+    this.record = record
+    this.isGlobal = key === undefined
+    if (key === undefined) {
+      this.low = this.high = this.setA = this.setB = 0
+      return
+    }
+    putKey(table, record, key)
+    const { at, words, lane } = table
+    this.low = words[(lane + at.LANE_KEY) / 4]
+    this.high = words[(lane + at.LANE_KEY) / 4 + 1]
+    this.setA = words[(lane + at.LANE_SET_A) / 4]
+    this.setB = words[(lane + at.LANE_SET_B) / 4]
+  }
+
+  /** Names this bucket among all of its policy. */
+  get id(): string {
+    return this.isGlobal ? '' : `${this.low}:${this.high}:${this.setA}`
+  }
+
+  /** The kernel's general decision: true if granted. Its other answers are then in the lane. */
+  decide(mode: number, cost: number, nowMs: number, maxWaitMs = 0): boolean {
+    return this.table.kernel.decide(this.record, this.#select(mode), cost, nowMs, maxWaitMs) === 1
+  }
+
+  refund(cost: number): boolean {
+    return this.table.kernel.refund(this.record, this.#select(0), cost, this.table.clock.now()) === 1
+  }
+
+  cancel(cost: number, actLow: number, actHigh: number): boolean {
+    return this.table.kernel.cancel(this.record, this.#select(0), cost, actLow, actHigh, this.table.clock.now()) === 1
+  }
+
+  /** Makes it hold `tokens`, fractions and debts too, but at most the burst. */
+  setTokens(tokens: number, nowMs = this.table.clock.now()): void {
+    this.table.kernel.setTokens(this.record, this.#select(0), tokens, nowMs)
+  }
+
+  /** Tokens in it now, fractions and debts too. */
+  tokens(nowMs = this.table.clock.now()): number {
+    this.decide(0, 0, nowMs)
+    return this.table.doubles[(this.table.lane + this.table.at.LANE_TOKENS) / 8]
+  }
+
+  #select(mode: number): number {
+    const { kernel, at } = this.table
+    if (this.isGlobal) return mode | at.GLOBAL
+    kernel.keyOfWords(this.low, this.high, this.setA)
+    return mode
+  }
+}

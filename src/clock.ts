@@ -1,0 +1,110 @@
+// Clocks: the only file that reads one. A time is a number of milliseconds
+// since the table's epoch, with nanoseconds as its fraction, on a monotonic
+// source that all threads of the process share. What the wall clock does is
+// nobody's business here.
+
+import { checkDuration, unexpected } from './errors.js'
+
+export type ClockKind = 'precise' | 'coarse' | 'manual'
+export const clockKinds: readonly ClockKind[] = ['precise', 'coarse', 'manual']
+
+/** The monotonic source, ns. The same in every thread of a process. */
+export function monotonicNs(): bigint {
+  return process.hrtime.bigint()
+}
+
+/**
+ * What to add to performance.now() to get ms since `epochNs`. Threads differ in
+ * where their performance.now() began; bracketing it between two readings of
+ * the common source many times narrows the offset to some tens of ns.
+ */
+function offsetMs(epochNs: bigint): number {
+  let least = -Infinity
+  let most = Infinity
+  for (let i = 0; i < 100; i++) {
+    const before = Number(monotonicNs() - epochNs)
+    const own = performance.now() * 1e6
+    const after = Number(monotonicNs() - epochNs)
+    least = Math.max(least, before - own)
+    most = Math.min(most, after - own)
+  }
+  return (least + most) / 2 / 1e6
+}
+
+/** A table's clock as one thread reads it. */
+export class Clock {
+  readonly kind: ClockKind
+  /** Set in the thread that made a manual clock; elsewhere only its cell is known. */
+  readonly manual: ManualClock | undefined
+  readonly #isPrecise: boolean
+  readonly #offsetMs: number
+  readonly #cell: Float64Array
+
+  constructor(kind: ClockKind, epochNs: bigint, cell: Float64Array, manual?: ManualClock) {
+    this.kind = kind
+    this.manual = manual
+    this.#isPrecise = kind === 'precise'
+    this.#offsetMs = this.#isPrecise ? offsetMs(epochNs) : 0
+    this.#cell = cell
+  }
+
+  /** Milliseconds since the table's epoch. */
+  now(): number {
+    return this.#isPrecise ? performance.now() + this.#offsetMs : this.#cell[0]
+  }
+}
+
+/**
+ * A clock that stands still until it is moved, for tests and simulations:
+ * `Sluice.create({ clock: new ManualClock() })`. Every thread attached to the
+ * table sees the same time. Waits that fall due are settled as it moves.
+ */
+export class ManualClock {
+  #nowMs: number
+  readonly #cells = new Set<Float64Array>()
+  readonly #listeners = new Set<() => void>()
+
+  /** Starts at `startMs` (>= 0, default 0). */
+  constructor(startMs = 0) {
+    checkTime('startMs', startMs)
+    this.#nowMs = startMs
+  }
+
+  get nowMs(): number {
+    return this.#nowMs
+  }
+
+  /** Sets the time, ms; fractions are nanoseconds. It may go back, which adds nothing to any bucket. */
+  set(ms: number): void {
+    checkTime('ms', ms)
+    this.#nowMs = ms
+    for (const cell of this.#cells) cell[0] = ms
+    for (const listener of [...this.#listeners]) listener()
+  }
+
+  /** Moves the time on by `ms` (>= 0). */
+  advance(ms: number): void {
+    checkDuration('ms', ms)
+    this.set(this.#nowMs + ms)
+  }
+
+  /** Keeps a table's clock cell at this clock's time. */
+  drive(cell: Float64Array): void {
+    this.#cells.add(cell)
+    cell[0] = this.#nowMs
+  }
+
+  release(cell: Float64Array): void {
+    this.#cells.delete(cell)
+  }
+
+  /** Calls `listener` after every move, until the returned function is called. */
+  onMove(listener: () => void): () => void {
+    this.#listeners.add(listener)
+    return () => this.#listeners.delete(listener)
+  }
+}
+
+function checkTime(name: string, ms: unknown): void {
+  if (typeof ms !== 'number' || !(ms >= 0 && ms < Infinity)) throw unexpected(name, 'a finite number of milliseconds >= 0', ms)
+}

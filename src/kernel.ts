@@ -1,0 +1,67 @@
+// The bridge to the Wasm kernel: the only file that names its exports.
+
+import { kernelBase64 } from './kernel-binary.js'
+
+/** What assembly/index.ts exports. Policies are record addresses, times ms since the table's epoch. */
+export interface KernelExports {
+  enter(thread: number): void
+  setsOffset(threadCount: number): number
+  recover(dead: number): number
+  keyOfBytes(policy: number, kind: number, length: number): void
+  keyOfNumber(policy: number, key: number): void
+  keyOfWords(low: number, high: number, a: number): void
+  keyStart(policy: number, kind: number): void
+  keyPart(): void
+  keyEnd(policy: number, length: number, total: number): void
+  allowText(policy: number, length: number, cost: number, ms: number): number
+  allowNumber(policy: number, key: number, cost: number, ms: number): number
+  allowWords(policy: number, low: number, high: number, a: number, b: number, cost: number, ms: number): number
+  allowGlobal(policy: number, cost: number, ms: number): number
+  batchText(policy: number, i: number, offset: number, length: number): void
+  batchNumber(policy: number, i: number, key: number): void
+  batchKey(i: number): void
+  allowBatch(policy: number, entries: number, cost: number, ms: number): void
+  decide(policy: number, mode: number, cost: number, ms: number, maxWaitMs: number): number
+  refund(policy: number, mode: number, cost: number, ms: number): number
+  cancel(policy: number, mode: number, cost: number, actLow: number, actHigh: number, ms: number): number
+  setTokens(policy: number, mode: number, tokens: number, ms: number): void
+  untilAct(policy: number, actLow: number, actHigh: number, ms: number): number
+  append(expected: number, kind: number, nameBytes: number, rate: number, burst: number): number
+  publish(policy: number, version: number): number
+  readingOf(policy: number, ms: number): bigint
+  retag(policy: number, tag: bigint): void
+  audit(ms: number): void
+}
+
+let compiled: WebAssembly.Module | undefined
+
+function module(): WebAssembly.Module {
+  return (compiled ??= new WebAssembly.Module(Buffer.from(kernelBase64, 'base64')))
+}
+
+/** An instance of the kernel over a table's memory. */
+export interface Kernel extends KernelExports {
+  /** Sizes, offsets and flags by their names in assembly/layout.ts. */
+  readonly at: Readonly<Record<string, number>>
+  readonly wide: Readonly<Record<string, bigint>>
+}
+
+/** Instantiates the kernel. Each thread has its own instance; the memory is shared. */
+export function instantiate(memory: WebAssembly.Memory): Kernel {
+  const { exports } = new WebAssembly.Instance(module(), { env: { memory } })
+  const at: Record<string, number> = {}
+  const wide: Record<string, bigint> = {}
+  for (const [name, value] of Object.entries(exports)) {
+    if (!(value instanceof WebAssembly.Global)) continue
+    if (typeof value.value === 'bigint') wide[name] = BigInt.asUintN(64, value.value)
+    else at[name] = value.value
+  }
+  return Object.assign(Object.create(null), exports, { at, wide }) as Kernel
+}
+
+let constants: Kernel | undefined
+
+/** The kernel's constants, for whoever has no table yet. */
+export function kernelConstants(): Kernel {
+  return (constants ??= instantiate(new WebAssembly.Memory({ initial: 1, maximum: 1, shared: true })))
+}

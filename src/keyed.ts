@@ -1,0 +1,176 @@
+// A limiter bound to one key, or to the policy's global bucket: the same
+// methods without the key, which is hashed once and not for every call.
+
+import { isMainThread } from 'node:worker_threads'
+import { Bucket } from './bucket.js'
+import { decisionIn, type Decision } from './decision.js'
+import { checkCost, checkDuration, checkInteger, checkOptions, SluiceError, unexpected } from './errors.js'
+import type { Key } from './key.js'
+import type { Policy } from './policy.js'
+import { BucketReservation, type Reservation } from './reservation.js'
+import type { Waiters } from './waiters.js'
+
+export interface ReserveOptions {
+  /** Longest delay to accept, ms; Infinity by default. */
+  maxWaitMs?: number
+}
+
+export interface WaitOptions {
+  /** Aborts the wait; its tokens go back. */
+  signal?: AbortSignal
+  /** Longest wait, ms; Infinity by default. A wait that would take longer fails at once and costs nothing. */
+  timeoutMs?: number
+  /** Fails at once if so many already wait for this key in this thread; Infinity by default. */
+  maxWaiters?: number
+}
+
+export class KeyedLimiter {
+  readonly #bucket: Bucket
+  readonly #waiters: Waiters
+  readonly #allowWords: Policy['table']['kernel']['allowWords']
+  readonly #allowGlobal: Policy['table']['kernel']['allowGlobal']
+  readonly #clock: Policy['table']['clock']
+  readonly #record: number
+  readonly #isGlobal: boolean
+  readonly #low: number
+  readonly #high: number
+  readonly #setA: number
+  readonly #setB: number
+
+  /** Made by `limiter.key()`. */
+  constructor(policy: Policy, waiters: Waiters, key: Key | undefined) {
+    const bucket = new Bucket(policy, key)
+    this.#bucket = bucket
+    this.#waiters = waiters
+    this.#allowWords = policy.table.kernel.allowWords
+    this.#allowGlobal = policy.table.kernel.allowGlobal
+    this.#clock = policy.table.clock
+    this.#record = bucket.record
+    this.#isGlobal = bucket.isGlobal
+    this.#low = bucket.low
+    this.#high = bucket.high
+    this.#setA = bucket.setA
+    this.#setB = bucket.setB
+  }
+
+  /** Takes `cost` tokens if they are there. Never throws for being limited. */
+  allow(cost = 1): boolean {
+    if ((cost | 0) !== cost || cost < 0) checkCost(cost)
+    return this.#isGlobal
+      ? this.#allowGlobal(this.#record, cost, this.#clock.now()) === 1
+      : this.#allowWords(this.#record, this.#low, this.#high, this.#setA, this.#setB, cost, this.#clock.now()) === 1
+  }
+
+  /** As `allow`, with the whole answer. */
+  check(cost = 1): Decision {
+    return this.#ask(this.#bucket.table.at.CONSUME, cost)
+  }
+
+  /** What `check` would answer; takes nothing. */
+  peek(cost = 1): Decision {
+    return this.#ask(0, cost)
+  }
+
+  #ask(mode: number, cost: number): Decision {
+    checkCost(cost)
+    const { table, policy } = this.#bucket
+    return decisionIn(table, this.#bucket.decide(mode, cost, table.clock.now()), policy.burst)
+  }
+
+  /** Takes `cost` tokens, from the future if need be, and says how long to wait before acting. */
+  reserve(cost = 1, options: ReserveOptions = {}): Reservation {
+    checkCost(cost)
+    checkOptions(options)
+    const { maxWaitMs = Infinity } = options
+    checkDuration('maxWaitMs', maxWaitMs)
+    return this.#reserve(cost, maxWaitMs, this.#clock.now())
+  }
+
+  #reserve(cost: number, maxWaitMs: number, nowMs: number): BucketReservation {
+    const granted = this.#bucket.decide(this.#bucket.table.at.CONSUME, cost, nowMs, maxWaitMs)
+    return new BucketReservation(this.#bucket, cost, granted, nowMs)
+  }
+
+  /** A reservation to wait for, or the error why there is none. */
+  #ticket(cost: number, timeoutMs: number, nowMs: number): BucketReservation {
+    const reservation = this.#reserve(cost, timeoutMs, nowMs)
+    if (reservation.granted) return reservation
+    const { burst, name } = this.#bucket.policy
+    if (cost > burst) {
+      throw new SluiceError('ERR_SLUICE_COST_ABOVE_BURST', `"cost" expected at most the burst of ${JSON.stringify(name)}, ${burst}, got ${cost}`)
+    }
+    if (reservation.delayMs === Infinity) {
+      throw new SluiceError('ERR_SLUICE_NEVER', `${JSON.stringify(name)} has rate 0 and fewer than ${cost} tokens: a wait would never end`)
+    }
+    if (timeoutMs === Infinity || reservation.delayMs <= timeoutMs) {
+      throw new SluiceError('ERR_SLUICE_TABLE_FULL', `the table is full and does not evict: no room for a new key of ${JSON.stringify(name)}`)
+    }
+    throw new SluiceError('ERR_SLUICE_TIMEOUT', `"timeoutMs" expected at least ${reservation.delayMs} for ${cost} tokens of ${JSON.stringify(name)}, got ${timeoutMs}`)
+  }
+
+  /**
+   * Waits until `cost` tokens are there, in order of arrival for each key.
+   * Rejects at once, and charges nothing, with a SluiceError if that can never
+   * be (ERR_SLUICE_COST_ABOVE_BURST, ERR_SLUICE_NEVER), not within `timeoutMs`
+   * (ERR_SLUICE_TIMEOUT), or if `maxWaiters` wait already. An abort rejects
+   * with the signal's reason and gives the tokens back.
+   */
+  async wait(cost = 1, options: WaitOptions = {}): Promise<void> {
+    checkCost(cost)
+    checkOptions(options)
+    const { signal, timeoutMs = Infinity, maxWaiters = Infinity } = options
+    checkDuration('timeoutMs', timeoutMs)
+    if (maxWaiters !== Infinity) checkInteger('maxWaiters', maxWaiters, 0, Number.MAX_SAFE_INTEGER)
+    if (signal !== undefined && !(signal instanceof AbortSignal)) throw unexpected('signal', 'an AbortSignal', signal, 'AbortSignal')
+    signal?.throwIfAborted()
+    const waiting = this.#waiters.count(this.#bucket)
+    const nowMs = this.#clock.now()
+    if (waiting >= maxWaiters && !this.#bucket.decide(0, cost, nowMs)) {
+      throw new SluiceError('ERR_SLUICE_TOO_MANY_WAITERS', `"maxWaiters" is ${maxWaiters} and ${waiting} wait for this key`)
+    }
+    const ticket = this.#ticket(cost, timeoutMs, nowMs)
+    if (ticket.delayMs > 0) await this.#waiters.add(this.#bucket, cost, ticket, nowMs, nowMs + timeoutMs, signal)
+  }
+
+  /**
+   * Blocks this worker thread until `cost` tokens are there. Throws as `wait`
+   * rejects, and ERR_SLUICE_MAIN_THREAD on the main thread.
+   */
+  waitSync(cost = 1, options: { timeoutMs?: number } = {}): void {
+    checkCost(cost)
+    checkOptions(options)
+    const { timeoutMs = Infinity } = options
+    checkDuration('timeoutMs', timeoutMs)
+    if (isMainThread) {
+      throw new SluiceError('ERR_SLUICE_MAIN_THREAD', 'waitSync() would block the main thread; call it in a worker thread, or use wait()')
+    }
+    const { table, record } = this.#bucket
+    const ticket = this.#ticket(cost, timeoutMs, this.#clock.now())
+    for (;;) {
+      const ns = ticket.delayMs === 0 ? 0 : table.kernel.untilAct(record, ticket.actLow, ticket.actHigh, this.#clock.now())
+      if (ns === 0) return
+      // Looks again now and then, for the rate or a manual clock may have moved.
+      Atomics.wait(sleeper, 0, 0, Math.min(ns / 1e6, table.clock.kind === 'manual' ? 1 : 1000))
+    }
+  }
+
+  /** Gives `cost` tokens back, at most up to the burst. */
+  refund(cost = 1): void {
+    checkCost(cost)
+    this.#bucket.refund(cost)
+  }
+
+  /** Takes `cost` tokens whether they are there or not: the bucket may go into debt, which later calls wait out. */
+  charge(cost = 1): void {
+    checkCost(cost)
+    const { table } = this.#bucket
+    this.#bucket.decide(table.at.CONSUME | table.at.DEBT, cost, table.clock.now())
+  }
+
+  /** Makes the bucket full, as if never used. */
+  reset(): void {
+    this.#bucket.setTokens(Infinity)
+  }
+}
+
+const sleeper = new Int32Array(new SharedArrayBuffer(4))

@@ -1,0 +1,198 @@
+// What a user holds: a policy bound to a table.
+
+import type { Clock } from './clock.js'
+import { decisionIn, type Decision } from './decision.js'
+import { checkCost, shown } from './errors.js'
+import { finite, putKey, writeText, type Key } from './key.js'
+import { KeyedLimiter, type ReserveOptions, type WaitOptions } from './keyed.js'
+import type { Kernel } from './kernel.js'
+import type { Policy } from './policy.js'
+import { checkBurst, checkRate } from './rate.js'
+import type { Reservation } from './reservation.js'
+import type { Table } from './table.js'
+import { Waiters } from './waiters.js'
+
+export type { ReserveOptions, WaitOptions }
+
+export interface LimiterStats {
+  allowed: number
+  denied: number
+  /** Keys that lost their slot before they were fresh. */
+  evicted: number
+  /** Decisions that had to be made again because another thread came first. */
+  contended: number
+  /** Newcomers refused, or admitted uncounted, because the table was full. */
+  fullDenied: number
+  fullAllowed: number
+  /** Slots given to keys. */
+  claimed: number
+}
+
+/**
+ * Limits many keys by one policy. A key may be left out (or undefined): the
+ * call then acts on the policy's one global bucket. Costs are integers from 0
+ * to 2^31-1, 1 by default; 0 asks without taking.
+ */
+export class Limiter {
+  readonly #policy: Policy
+  readonly #table: Table
+  readonly #clock: Clock
+  readonly #kernel: Kernel
+  readonly #record: number
+  readonly #longestText: number
+  readonly #waiters: Waiters
+  readonly #global: KeyedLimiter
+
+  /** Made by `sluice.tokenBucket()` and the like, or `sluice.limiter()`. */
+  constructor(policy: Policy) {
+    this.#policy = policy
+    this.#table = policy.table
+    this.#clock = policy.table.clock
+    this.#kernel = policy.table.kernel
+    this.#record = policy.record
+    this.#longestText = policy.table.at.LANE_BYTES_MAX
+    this.#waiters = new Waiters(policy)
+    this.#global = new KeyedLimiter(policy, this.#waiters, undefined)
+  }
+
+  get name(): string {
+    return this.#policy.name
+  }
+
+  /** Tokens per second. */
+  get rate(): number {
+    return this.#policy.rate
+  }
+
+  /** Most tokens at once. */
+  get burst(): number {
+    return this.#policy.burst
+  }
+
+  /** This limiter for one key, hashed once; without a key, for the global bucket. */
+  key(key?: Key): KeyedLimiter {
+    return key === undefined ? this.#global : new KeyedLimiter(this.#policy, this.#waiters, key)
+  }
+
+  /** Takes `cost` tokens of `key` if they are there. Never throws for being limited. */
+  allow(key?: Key, cost = 1): boolean {
+    if ((cost | 0) !== cost || cost < 0) checkCost(cost)
+    if (typeof key === 'string') {
+      if (key.length <= this.#longestText && writeText(this.#table, key)) {
+        return this.#kernel.allowText(this.#record, key.length, cost, this.#clock.now()) === 1
+      }
+    } else if (typeof key === 'number') {
+      return this.#kernel.allowNumber(this.#record, finite(key), cost, this.#clock.now()) === 1
+    }
+    return this.key(key).allow(cost)
+  }
+
+  /** As `allow`, with the whole answer. */
+  check(key?: Key, cost = 1): Decision {
+    return this.#ask(key, this.#table.at.CONSUME, cost)
+  }
+
+  /** What `check` would answer; takes nothing. */
+  peek(key?: Key, cost = 1): Decision {
+    return this.#ask(key, 0, cost)
+  }
+
+  #ask(key: Key | undefined, mode: number, cost: number): Decision {
+    checkCost(cost)
+    if (key === undefined) mode |= this.#table.at.GLOBAL
+    else putKey(this.#table, this.#record, key)
+    const granted = this.#kernel.decide(this.#record, mode, cost, this.#clock.now(), 0) === 1
+    return decisionIn(this.#table, granted, this.#policy.burst)
+  }
+
+  /**
+   * Decides for many keys, in order, with one reading of the clock and their
+   * memory accesses overlapped. Returns `out` (or a new array): 1 for each key
+   * that was allowed, 0 for the others. Throws before it takes anything if
+   * `cost` or `out` is wrong; a key of a wrong type stops it at that key.
+   */
+  allowMany(keys: ArrayLike<Key>, cost = 1, out: Uint8Array = new Uint8Array(checkLength(keys))): Uint8Array {
+    checkCost(cost)
+    const length = checkLength(keys)
+    if (!(out instanceof Uint8Array)) throw new TypeError(`"out" expected a Uint8Array, got ${shown(out)}`)
+    if (out.length < length) throw new RangeError(`"out" expected at least ${length} elements, one a key, got ${out.length}`)
+    const table = this.#table
+    const kernel = this.#kernel
+    const record = this.#record
+    const { BATCH_MAX: most, LANE_ANSWERS } = table.at
+    const answers = table.lane + LANE_ANSWERS
+    const nowMs = this.#clock.now()
+    for (let from = 0; from < length; from += most) {
+      const count = Math.min(most, length - from)
+      let i = 0
+      try {
+        for (; i < count; i++) {
+          const key = keys[from + i]
+          if (typeof key === 'string' && key.length <= this.#longestText && writeText(table, key)) {
+            kernel.batchText(record, i, 0, key.length)
+          } else if (typeof key === 'number') {
+            kernel.batchNumber(record, i, finite(key))
+          } else {
+            putKey(table, record, key)
+            kernel.batchKey(i)
+          }
+        }
+      } finally {
+        kernel.allowBatch(record, i, cost, nowMs)
+        out.set(table.bytes.subarray(answers, answers + i), from)
+      }
+    }
+    return out
+  }
+
+  /** Takes `cost` tokens, from the future if need be, and says how long to wait before acting. */
+  reserve(key?: Key, cost = 1, options: ReserveOptions = {}): Reservation {
+    return this.key(key).reserve(cost, options)
+  }
+
+  /** Waits until `cost` tokens of `key` are there; see `KeyedLimiter.wait`. */
+  async wait(key?: Key, cost = 1, options: WaitOptions = {}): Promise<void> {
+    return this.key(key).wait(cost, options)
+  }
+
+  /** Blocks this worker thread until `cost` tokens of `key` are there; see `KeyedLimiter.waitSync`. */
+  waitSync(key?: Key, cost = 1, options: { timeoutMs?: number } = {}): void {
+    this.key(key).waitSync(cost, options)
+  }
+
+  /** Gives `cost` tokens back to `key`, at most up to the burst. */
+  refund(key?: Key, cost = 1): void {
+    this.key(key).refund(cost)
+  }
+
+  /** Takes `cost` tokens whether they are there or not: the bucket may go into debt, which later calls wait out. */
+  charge(key?: Key, cost = 1): void {
+    this.key(key).charge(cost)
+  }
+
+  /** Makes the bucket of `key` full, as if never used. */
+  reset(key?: Key): void {
+    this.key(key).reset()
+  }
+
+  /** Changes the rate, tokens per second, for all keys and threads at once. Tokens earned until now stay. */
+  setRate(rate: number): void {
+    checkRate(rate)
+    this.#policy.set({ rate })
+    this.#waiters.reconsider()
+  }
+
+  /** Changes the burst, tokens, for all keys and threads at once. */
+  setBurst(burst: number): void {
+    checkBurst(burst)
+    this.#policy.set({ burst })
+    this.#waiters.reconsider()
+  }
+}
+
+function checkLength(keys: ArrayLike<Key>): number {
+  if (typeof keys !== 'object' || keys === null || !Number.isSafeInteger(keys.length) || keys.length < 0) {
+    throw new TypeError(`"keys" expected an array of keys, got ${shown(keys)}`)
+  }
+  return keys.length
+}

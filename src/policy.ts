@@ -1,0 +1,217 @@
+// Policies: named, appended to the table once, seen by every thread. A record
+// never moves, so a policy is the address of its record.
+
+import { SluiceError } from './errors.js'
+import { firstPiece, isRunDown, nextPiece, type Limits, type Older, type Piece, type ScaleLimits } from './scale.js'
+import type { Table } from './table.js'
+
+export type PolicyKind = 'tokenBucket' | 'nextPays'
+
+interface Kind {
+  readonly kind: PolicyKind
+  readonly flag: 'FLAG_PAY_LATER' | undefined
+  /** It has its global bucket only, in a finer scale. */
+  readonly isGlobalOnly: boolean
+}
+
+/** Kinds by the number in their record. */
+const kinds: readonly Kind[] = [
+  { kind: 'tokenBucket', flag: undefined, isGlobalOnly: false },
+  { kind: 'tokenBucket', flag: undefined, isGlobalOnly: true },
+  { kind: 'nextPays', flag: 'FLAG_PAY_LATER', isGlobalOnly: true },
+]
+
+const encoder = new TextEncoder()
+const decoder = new TextDecoder()
+
+export class Policy {
+  readonly table: Table
+  /** Address of the record. */
+  readonly record: number
+  readonly name: string
+  readonly #kind: Kind
+  #piece: Piece
+  #version: number
+
+  constructor(table: Table, number: number) {
+    const { at } = table
+    this.table = table
+    this.record = at.POLICIES + number * at.POLICY_BYTES
+    const nameAt = this.record + at.POLICY_NAME
+    this.name = decoder.decode(table.bytes.slice(nameAt, nameAt + table.words[(this.record + at.POLICY_NAME_BYTES) / 4]))
+    this.#kind = kinds[table.words[(this.record + at.POLICY_KIND) / 4]]
+    ;[this.#piece, this.#version] = this.#read()
+  }
+
+  get kind(): PolicyKind {
+    return this.#kind.kind
+  }
+
+  get isGlobalOnly(): boolean {
+    return this.#kind.isGlobalOnly
+  }
+
+  get declared(): Limits {
+    const { at, doubles } = this.table
+    return { rate: doubles[(this.record + at.POLICY_RATE) / 8], burst: doubles[(this.record + at.POLICY_BURST) / 8] }
+  }
+
+  /** Changes with every new rate or burst, whoever sets it. */
+  get version(): number {
+    return Atomics.load(this.table.words, this.record / 4)
+  }
+
+  /** The piece in force. */
+  #current(): Piece {
+    if (this.version !== this.#version) [this.#piece, this.#version] = this.#read()
+    return this.#piece
+  }
+
+  /** Tokens per second. */
+  get rate(): number {
+    return this.#current().limits.rate
+  }
+
+  /** Tokens. */
+  get burst(): number {
+    return this.#current().limits.burst
+  }
+
+  /** Changes rate or burst for all keys at once, from now on. What was earned until now stays earned. */
+  set(wanted: Partial<Limits>): void {
+    const { table } = this
+    const { kernel } = table
+    for (;;) {
+      const [piece, version] = this.#read()
+      const nowMs = table.clock.now()
+      const v = BigInt.asUintN(64, kernel.readingOf(this.record, nowMs))
+      const limits = { ...piece.limits, ...wanted }
+      const next = nextPiece(piece, v, nanoseconds(nowMs), limits, this.#kind.isGlobalOnly, scaleLimits(table))
+      if (next.tag !== piece.tag) {
+        // The tag was last used three scales ago. A decision that is under way
+        // since then, in a thread that was stopped, gets time to end.
+        if (piece.tag === 2) Atomics.wait(pause, 0, 0, 20)
+        kernel.retag(this.record, BigInt(next.tag))
+      }
+      stage(table, next)
+      if (kernel.publish(this.record, version) === 1) return
+    }
+  }
+
+  /** Winds a global bucket's clock back if it has run high. Call before deciding on a policy of that kind. */
+  keepWithinLife(nowMs: number): void {
+    if (isRunDown(this.#current(), nanoseconds(nowMs))) this.set({})
+  }
+
+  #read(): [Piece, number] {
+    for (;;) {
+      const version = this.version
+      const piece = read(this.table, this.record + this.table.at.POLICY_PIECE + (version & 1) * this.table.at.PIECE_BYTES)
+      if (this.version === version) return [piece, version]
+    }
+  }
+}
+
+const pause = new Int32Array(new SharedArrayBuffer(4))
+
+function nanoseconds(ms: number): bigint {
+  return BigInt(Math.round(ms * 1e6))
+}
+
+function scaleLimits({ kernel, at }: Table): ScaleLimits {
+  return { vStart: kernel.wide.V_START, burstLimit: kernel.wide.BURST_LIMIT, unlimitedFlag: at.FLAG_UNLIMITED }
+}
+
+/** Names of the policies of a table, by number; number 0 is none. */
+export function countPolicies(table: Table): number {
+  return Atomics.load(table.words, table.at.HEADER_POLICY_COUNT / 4)
+}
+
+/** Appends a policy, unless one of that name is there with the same kind and limits: its number. */
+export function definePolicy(table: Table, name: string, kind: PolicyKind, limits: Limits, isGlobalOnly: boolean, find: (name: string) => Policy | undefined): Policy {
+  const { at, kernel } = table
+  const number = kinds.findIndex((each) => each.kind === kind && each.isGlobalOnly === isGlobalOnly)
+  const flag = kinds[number].flag
+  for (;;) {
+    const count = countPolicies(table)
+    const existing = find(name)
+    if (existing) {
+      const declared = existing.declared
+      if (existing.kind === kind && existing.isGlobalOnly === isGlobalOnly && declared.rate === limits.rate && declared.burst === limits.burst) return existing
+      throw new SluiceError(
+        'ERR_SLUICE_POLICY_EXISTS',
+        `policy ${JSON.stringify(name)} exists as ${existing.kind} { rate: ${declared.rate}, burst: ${declared.burst} }, got ${kind} { rate: ${limits.rate}, burst: ${limits.burst} }; use another name, or setRate() and setBurst()`,
+      )
+    }
+    if (count + 1 >= at.POLICY_COUNT) {
+      throw new SluiceError('ERR_SLUICE_TOO_MANY_POLICIES', `a table holds ${at.POLICY_COUNT - 1} policies and all are in use; one policy serves any number of keys`)
+    }
+    const nameBytes = encoder.encode(name)
+    table.bytes.fill(0, table.lane + at.LANE_NAME, table.lane + at.LANE_NAME + at.POLICY_NAME_MAX)
+    table.bytes.set(nameBytes, table.lane + at.LANE_NAME)
+    stage(table, firstPiece(limits, nanoseconds(table.clock.now()), flag ? at[flag] : 0, isGlobalOnly, scaleLimits(table)))
+    const appended = kernel.append(count, number, nameBytes.length, limits.rate, limits.burst)
+    if (appended > 0) return new Policy(table, appended)
+  }
+}
+
+/** Throws unless `name` is a string of 1 to 96 bytes in UTF-8 without lone surrogates. */
+export function checkName(table: Table, name: unknown): asserts name is string {
+  const most = table.at.POLICY_NAME_MAX
+  if (typeof name !== 'string') throw new TypeError(`"name" expected a string, got ${typeof name}`)
+  const length = encoder.encode(name).length
+  if (length === 0 || length > most || /\p{Surrogate}/u.test(name)) {
+    throw new RangeError(`"name" expected 1 to ${most} bytes of UTF-8, got ${length}${length && length <= most ? ' with a lone surrogate' : ''}`)
+  }
+}
+
+// A piece to and from its bytes.
+
+function stage(table: Table, piece: Piece): void {
+  const { at, words, longs, doubles } = table
+  const to = table.lane + at.LANE_PIECE
+  longs[(to + at.PIECE_V0) / 8] = piece.v0
+  longs[(to + at.PIECE_T0) / 8] = BigInt.asUintN(64, piece.t0)
+  longs[(to + at.PIECE_MULTIPLIER) / 8] = piece.multiplier
+  longs[(to + at.PIECE_BURST) / 8] = piece.burst
+  longs[(to + at.PIECE_DT_LIMIT) / 8] = piece.dtLimit
+  doubles[(to + at.PIECE_NS_A_UNIT) / 8] = piece.nsAUnit
+  words[(to + at.PIECE_PRE_SHIFT) / 4] = piece.preShift
+  words[(to + at.PIECE_SHIFT) / 4] = piece.shift
+  words[(to + at.PIECE_TOKEN_SHIFT) / 4] = piece.tokenShift
+  words[(to + at.PIECE_BURST_TOKENS) / 4] = piece.burstTokens
+  words[(to + at.PIECE_FLAGS) / 4] = piece.flags
+  words[(to + at.PIECE_TAG) / 4] = piece.tag
+  doubles[(to + at.PIECE_RATE) / 8] = piece.limits.rate
+  doubles[(to + at.PIECE_BURST_SAID) / 8] = piece.limits.burst
+  piece.older.forEach((older, i) => {
+    const olderAt = to + at.PIECE_OLDER + i * at.OLDER_BYTES
+    longs[(olderAt + at.OLDER_FROM) / 8] = older.from
+    words[(olderAt + at.OLDER_SHIFT) / 4] = older.shift
+    words[(olderAt + at.OLDER_FRESH) / 4] = older.isFresh ? 1 : 0
+  })
+}
+
+function read(table: Table, from: number): Piece {
+  const { at, words, longs, doubles } = table
+  const olderAt = (i: number): Older => {
+    const older = from + at.PIECE_OLDER + i * at.OLDER_BYTES
+    return { from: longs[(older + at.OLDER_FROM) / 8], shift: words[(older + at.OLDER_SHIFT) / 4], isFresh: words[(older + at.OLDER_FRESH) / 4] === 1 }
+  }
+  return {
+    limits: { rate: doubles[(from + at.PIECE_RATE) / 8], burst: doubles[(from + at.PIECE_BURST_SAID) / 8] },
+    v0: longs[(from + at.PIECE_V0) / 8],
+    t0: BigInt.asIntN(64, longs[(from + at.PIECE_T0) / 8]),
+    multiplier: longs[(from + at.PIECE_MULTIPLIER) / 8],
+    burst: longs[(from + at.PIECE_BURST) / 8],
+    dtLimit: longs[(from + at.PIECE_DT_LIMIT) / 8],
+    nsAUnit: doubles[(from + at.PIECE_NS_A_UNIT) / 8],
+    preShift: words[(from + at.PIECE_PRE_SHIFT) / 4],
+    shift: words[(from + at.PIECE_SHIFT) / 4],
+    tokenShift: words[(from + at.PIECE_TOKEN_SHIFT) / 4],
+    burstTokens: words[(from + at.PIECE_BURST_TOKENS) / 4],
+    flags: words[(from + at.PIECE_FLAGS) / 4],
+    tag: words[(from + at.PIECE_TAG) / 4],
+    older: [olderAt(0), olderAt(1)],
+  }
+}

@@ -1,0 +1,186 @@
+// Scales: how a policy's rate and burst become the numbers of its clock.
+//
+// A word has 62 bits of virtual time (see assembly/clock.ts). A policy whose
+// keys fill a table gets as fine a scale as leaves its clock 30 years; one
+// that has only its global bucket may be finer, since its clock can be wound
+// back whenever it runs high. All of it is exact: BigInt, and a rate's double
+// taken as the fraction it is. This runs when a policy is made or changed,
+// never in a decision.
+
+const THIRTY_YEARS_NS = 946_728_000n * 1_000_000_000n
+const WORD_LIMIT = (1n << 64n) - (1n << 60n)
+/** Finest scale: 2^-40 tokens. */
+const FINEST = 40
+/** Scale of a policy that has only its global bucket: about 1e-9 tokens. */
+const GLOBAL_SCALE = 30
+
+/** How words under an older tag translate; see `translated` in assembly/clock.ts. */
+export interface Older {
+  from: bigint
+  shift: number
+  isFresh: boolean
+}
+
+export interface Limits {
+  /** Tokens per second. */
+  rate: number
+  /** Tokens; whole ones, but for Guava's. */
+  burst: number
+}
+
+/** One piece of a policy's clock, as its record holds it. */
+export interface Piece {
+  limits: Limits
+  v0: bigint
+  t0: bigint
+  multiplier: bigint
+  burst: bigint
+  dtLimit: bigint
+  nsAUnit: number
+  preShift: number
+  shift: number
+  tokenShift: number
+  burstTokens: number
+  flags: number
+  tag: number
+  older: [Older, Older]
+}
+
+/** The numbers of the kernel that scales depend on. */
+export interface ScaleLimits {
+  vStart: bigint
+  burstLimit: bigint
+  unlimitedFlag: number
+}
+
+/** A finite double > 0 as mantissa x 2^exponent. */
+function fraction(value: number): { mantissa: bigint; exponent: number } {
+  const bits = new BigUint64Array(Float64Array.of(value).buffer)[0]
+  const biased = Number((bits >> 52n) & 0x7ffn)
+  const low = bits & ((1n << 52n) - 1n)
+  return biased ? { mantissa: low | (1n << 52n), exponent: biased - 1075 } : { mantissa: low, exponent: -1074 }
+}
+
+/** round(mantissa x 2^power / divisor) */
+function scaled(mantissa: bigint, power: number, divisor: bigint): bigint {
+  const up = power > 0 ? mantissa << BigInt(power) : mantissa
+  const by = power < 0 ? divisor << BigInt(-power) : divisor
+  return (2n * up + by) / (2n * by)
+}
+
+/** value x 2^by, rounded down. */
+function shifted(value: bigint, by: number): bigint {
+  return by >= 0 ? value << BigInt(by) : value >> BigInt(-by)
+}
+
+function unitsOf(tokens: number, tokenShift: number): bigint {
+  if (tokens === 0) return 0n
+  const { mantissa, exponent } = fraction(tokens)
+  // Words count in multiples of 4 units.
+  return scaled(mantissa, exponent + tokenShift - 2, 1n) << 2n
+}
+
+/** Fraction bits of a token under the finest scale that fits. */
+function idealScale({ rate, burst }: Limits, isGlobalOnly: boolean): number {
+  const byBurst = 56 - Math.ceil(Math.log2(burst < 1 ? 1 : burst))
+  if (isGlobalOnly) return Math.min(GLOBAL_SCALE, byBurst)
+  const byRate = rate === 0 || rate === Infinity ? FINEST : Math.floor(Math.log2(4e9 / rate))
+  return Math.max(0, Math.min(FINEST, byBurst, byRate))
+}
+
+/** The rate's part of a piece, at `scale` fraction bits and from a clock that reads v0. */
+function flow(rate: number, scale: number, v0: bigint): Pick<Piece, 'multiplier' | 'dtLimit' | 'nsAUnit' | 'preShift' | 'shift'> {
+  if (rate === 0 || rate === Infinity) {
+    return { multiplier: 0n, dtLimit: THIRTY_YEARS_NS, nsAUnit: rate === 0 ? Infinity : 0, preShift: 3, shift: 0 }
+  }
+  const { mantissa, exponent } = fraction(rate)
+  // multiplier x 2^-k quarter-free units flow in a nanosecond; 64 significant bits.
+  let k = 63 - Math.floor(Math.log2(rate / 1e9) + scale)
+  let multiplier = scaled(mantissa, exponent + scale + k, 1_000_000_000n)
+  while (multiplier >= 1n << 64n) multiplier = scaled(mantissa, exponent + scale + --k, 1_000_000_000n)
+  while (multiplier < 1n << 63n) multiplier = scaled(mantissa, exponent + scale + ++k, 1_000_000_000n)
+  const preShift = Math.max(3, 65 - k)
+  const life = shifted(WORD_LIMIT - v0, k - 2) / multiplier
+  return {
+    multiplier,
+    dtLimit: life < THIRTY_YEARS_NS ? life : THIRTY_YEARS_NS,
+    nsAUnit: 1e9 / rate / 2 ** (scale + 2),
+    preShift,
+    shift: k + preShift - 65,
+  }
+}
+
+function burstOf(burst: number, scale: number, limits: ScaleLimits): Pick<Piece, 'burst' | 'burstTokens'> {
+  const units = unitsOf(burst, scale + 2)
+  return { burst: units < limits.burstLimit ? units : limits.burstLimit, burstTokens: Math.floor(burst) }
+}
+
+function flagged(flags: number, rate: number, limits: ScaleLimits): number {
+  return rate === Infinity ? flags | limits.unlimitedFlag : flags & ~limits.unlimitedFlag
+}
+
+/** A new policy's first piece, beginning at `nowNs`. */
+export function firstPiece(wanted: Limits, nowNs: bigint, flags: number, isGlobalOnly: boolean, limits: ScaleLimits): Piece {
+  const scale = idealScale(wanted, isGlobalOnly)
+  const nothingOlder: Older = { from: 0n, shift: 0, isFresh: true }
+  return {
+    limits: wanted,
+    v0: limits.vStart,
+    t0: nowNs,
+    ...flow(wanted.rate, scale, limits.vStart),
+    ...burstOf(wanted.burst, scale, limits),
+    tokenShift: scale + 2,
+    flags: flagged(flags, wanted.rate, limits),
+    tag: 0,
+    older: [nothingOlder, nothingOlder],
+  }
+}
+
+/**
+ * The piece that follows `current`, whose clock reads `v` at `nowNs`. It goes
+ * on in the same units where these serve the new rate and burst. Else it has
+ * the next tag: the clock begins anew in other units, and words of the two
+ * older tags translate.
+ */
+export function nextPiece(current: Piece, v: bigint, nowNs: bigint, wanted: Limits, isGlobalOnly: boolean, limits: ScaleLimits): Piece {
+  const t0 = nowNs > current.t0 ? nowNs : current.t0
+  const scale = current.tokenShift - 2
+  const ideal = idealScale(wanted, isGlobalOnly)
+  const leavesInfinity = (current.flags & limits.unlimitedFlag) !== 0 && wanted.rate !== Infinity
+  const going = flow(wanted.rate, scale, v)
+  const isHigh = isGlobalOnly ? v > 1n << 62n : going.dtLimit < THIRTY_YEARS_NS
+  const isCoarse = scale < ideal - 8
+  const isTooFine = wanted.burst > 0 && unitsOf(wanted.burst, scale + 2) > limits.burstLimit
+  const flags = flagged(current.flags, wanted.rate, limits)
+  if (!leavesInfinity && !isHigh && !isCoarse && !isTooFine) {
+    return { ...current, limits: wanted, v0: v, t0, ...going, ...burstOf(wanted.burst, scale, limits), flags }
+  }
+  const by = ideal - scale
+  const [before] = current.older
+  const at = v & ~3n
+  const beforeFrom = before.from + shifted(at - limits.vStart, -before.shift)
+  const tag = (current.tag + 1) % 3
+  return {
+    limits: wanted,
+    v0: limits.vStart | BigInt(tag),
+    t0,
+    ...flow(wanted.rate, ideal, limits.vStart),
+    ...burstOf(wanted.burst, ideal, limits),
+    tokenShift: ideal + 2,
+    flags,
+    tag,
+    older: [
+      { from: at, shift: by, isFresh: leavesInfinity },
+      {
+        from: beforeFrom >> 64n ? 0n : beforeFrom,
+        shift: before.shift + by,
+        isFresh: leavesInfinity || before.isFresh || beforeFrom >> 64n !== 0n,
+      },
+    ],
+  }
+}
+
+/** True if a global bucket's clock has run so high that it should begin anew. */
+export function isRunDown(piece: Piece, nowNs: bigint): boolean {
+  return nowNs - piece.t0 > piece.dtLimit / 2n && piece.dtLimit < THIRTY_YEARS_NS
+}

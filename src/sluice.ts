@@ -1,0 +1,207 @@
+// The table and its limiters, as a user sees them.
+
+import type { ManualClock } from './clock.js'
+import { ManualClock as Manual } from './clock.js'
+import { checkInteger, checkOptions, shown, SluiceError } from './errors.js'
+import { Limiter, type LimiterStats } from './limiter.js'
+import { checkName, countPolicies, definePolicy, Policy } from './policy.js'
+import { checkBurst, checkRate } from './rate.js'
+import { idOf, Table, whenFullChoices, type SluiceHandle, type WhenFull } from './table.js'
+import { join } from './threads.js'
+import { keepTicking } from './ticker.js'
+
+export interface SluiceOptions {
+  /** Keys to have room for at once, over all limiters: 1 to 100 million. Costs 21.4 bytes each, once used. */
+  capacity: number
+  /**
+   * 'precise' (default) reads the monotonic clock for every call. 'coarse' reads
+   * a cell that a ticker thread keeps within about 1 ms, which may admit up to
+   * rate x 1 ms late. A ManualClock is moved by hand.
+   */
+  clock?: 'precise' | 'coarse' | ManualClock
+  /** What a new key meets whose two sets hold only keys in use: 'evict' (default) the one nearest to fresh, 'deny' or 'allow' the newcomer. */
+  whenFull?: WhenFull
+  /** Threads attached at the same time, 1 to 1024; 64 by default. */
+  maxThreads?: number
+}
+
+export interface SluiceStats extends LimiterStats {
+  /** The same counts for each limiter by name. */
+  limiters: Record<string, LimiterStats>
+  /** Keys to have room for. */
+  capacity: number
+  /** Threads attached now. */
+  threads: number
+}
+
+export interface AuditReport {
+  /** True if nothing below is wrong. */
+  clean: boolean
+  /** Slots that hold a key, and those among them that are as good as empty. */
+  used: number
+  fresh: number
+  slots: number
+  /** Slots in the middle of a claim; 0 in a table at rest. */
+  busy: number
+  /** Words that cannot be. */
+  torn: number
+  /** Keys with two slots. */
+  doubles: number
+  /** Keys of policies that do not exist. */
+  strangers: number
+  /** Locks that somebody holds. */
+  locksHeld: number
+}
+
+const MAX_CAPACITY = 100_000_000
+const counters = ['allowed', 'denied', 'evicted', 'contended', 'fullDenied', 'fullAllowed', 'claimed'] as const
+const counterNames = ['STATS_ALLOWED', 'STATS_DENIED', 'STATS_EVICTED', 'STATS_CONTENDED', 'STATS_FULL_DENIED', 'STATS_FULL_ALLOWED', 'STATS_CLAIMED'] as const
+
+/** What this thread has attached, by table. */
+const attached = new Map<string, WeakRef<Sluice>>()
+
+export class Sluice {
+  readonly #table: Table
+  readonly #limiters = new Map<string, Limiter>()
+  readonly #policies = new Map<string, Policy>()
+  readonly #stopTicking: (() => void) | undefined
+  #isClosed = false
+
+  private constructor(table: Table) {
+    this.#table = table
+    join(table)
+    if (table.clock.kind === 'coarse') this.#stopTicking = keepTicking(table)
+    attached.set(table.id, new WeakRef(this))
+  }
+
+  /** Makes a table. Throws RangeError or TypeError for options that are wrong. */
+  static create(options: SluiceOptions): Sluice {
+    checkOptions(options)
+    const { capacity, maxThreads = 64, whenFull = 'evict', clock = 'precise' } = options
+    checkInteger('capacity', capacity, 1, MAX_CAPACITY)
+    checkInteger('maxThreads', maxThreads, 1, 1024)
+    if (!whenFullChoices.includes(whenFull)) throw new RangeError(`"whenFull" expected 'evict', 'deny' or 'allow', got ${shown(whenFull)}`)
+    if (clock !== 'precise' && clock !== 'coarse' && !(clock instanceof Manual)) {
+      throw new RangeError(`"clock" expected 'precise', 'coarse' or a ManualClock, got ${shown(clock)}`)
+    }
+    return new Sluice(Table.create({ capacity, maxThreads, whenFull, clock }))
+  }
+
+  /**
+   * The table behind a handle, in any thread of the process: the same limiters,
+   * those made later too. Attaching again in the same thread gives the same
+   * Sluice. Throws SluiceError ERR_SLUICE_LAYOUT if the handle is from another
+   * version, ERR_SLUICE_TOO_MANY_THREADS if "maxThreads" are attached.
+   */
+  static attach(handle: SluiceHandle): Sluice {
+    const known = attached.get(idOf(handle))?.deref()
+    return known && !known.#isClosed ? known : new Sluice(Table.attach(handle))
+  }
+
+  /** For other threads: put it in `workerData` or post it, and call `Sluice.attach`. */
+  get handle(): SluiceHandle {
+    return this.#open().handle
+  }
+
+  /**
+   * A token bucket for each key: `burst` tokens at most, refilled at `rate`
+   * tokens per second. The same name and options again, from any thread, give
+   * the same limiter; other options throw ERR_SLUICE_POLICY_EXISTS.
+   */
+  tokenBucket(name: string, options: { rate: number; burst: number }): Limiter {
+    const table = this.#open()
+    checkName(table, name)
+    checkOptions(options)
+    const { rate, burst } = options
+    checkRate(rate)
+    checkBurst(burst)
+    return this.#limiterOf(definePolicy(table, name, 'tokenBucket', { rate, burst }, false, (each) => this.#policy(each)))
+  }
+
+  /** The limiter of that name, from whichever thread. Throws ERR_SLUICE_NO_POLICY if there is none (yet). */
+  limiter(name: string): Limiter {
+    const table = this.#open()
+    checkName(table, name)
+    const policy = this.#policy(name)
+    if (policy && !policy.isGlobalOnly) return this.#limiterOf(policy)
+    throw new SluiceError('ERR_SLUICE_NO_POLICY', `"name" expected a limiter of this table, got ${JSON.stringify(name)}; it has ${[...this.#policies.keys()].map((each) => JSON.stringify(each)).join(', ') || 'none'}`)
+  }
+
+  #limiterOf(policy: Policy): Limiter {
+    let limiter = this.#limiters.get(policy.name)
+    if (!limiter) this.#limiters.set(policy.name, (limiter = new Limiter(policy)))
+    return limiter
+  }
+
+  #policy(name: string): Policy | undefined {
+    for (let number = this.#policies.size + 1; number <= countPolicies(this.#table); number++) {
+      const policy = new Policy(this.#table, number)
+      this.#policies.set(policy.name, policy)
+    }
+    return this.#policies.get(name)
+  }
+
+  /** Counts over all threads, living and ended. */
+  stats(): SluiceStats {
+    const table = this.#open()
+    this.#policy('')
+    const { at, longs } = table
+    const limiters: Record<string, LimiterStats> = Object.create(null)
+    const sum = zeros()
+    let number = 1
+    for (const name of this.#policies.keys()) {
+      const own = (limiters[name] = zeros())
+      for (let thread = 0; thread < table.maxThreads; thread++) {
+        const line = at.THREADS + thread * at.THREAD_BYTES + at.LANE_STATS + number * at.STATS_BYTES
+        counters.forEach((counter, i) => (own[counter] += Number(longs[(line + at[counterNames[i]]) / 8])))
+      }
+      for (const counter of counters) sum[counter] += own[counter]
+      number++
+    }
+    let threads = 0
+    for (let thread = 0; thread < table.maxThreads; thread++) if (Atomics.load(table.words, table.ownerAt(thread))) threads++
+    return { ...sum, limiters, capacity: table.capacity, threads }
+  }
+
+  /** Walks the table and reports what must not be there. Meant for a table at rest; takes about 10 ns a slot. */
+  audit(): AuditReport {
+    const { at, unsigned, lane, kernel, clock } = this.#open()
+    kernel.audit(clock.now())
+    const count = (name: string): number => unsigned[(lane + at.LANE_BATCH + at[name]) / 4]
+    const report = {
+      used: count('AUDIT_USED'),
+      fresh: count('AUDIT_FRESH'),
+      slots: unsigned[at.HEADER_SET_COUNT / 4] * at.SLOT_COUNT,
+      busy: count('AUDIT_BUSY'),
+      torn: count('AUDIT_TORN'),
+      doubles: count('AUDIT_DOUBLES'),
+      strangers: count('AUDIT_STRANGERS'),
+      locksHeld: count('AUDIT_LOCKS'),
+    }
+    const { busy, torn, doubles, strangers, locksHeld } = report
+    return { clean: busy + torn + doubles + strangers + locksHeld === 0, ...report }
+  }
+
+  /** Detaches this thread. The table lives on while any thread holds it. */
+  close(): void {
+    if (this.#isClosed) return
+    this.#isClosed = true
+    this.#stopTicking?.()
+    this.#table.clock.manual?.release(this.#table.clockCell)
+    this.#table.leave()
+    attached.delete(this.#table.id)
+  }
+
+  [Symbol.dispose](): void {
+    this.close()
+  }
+
+  #open(): Table {
+    if (this.#isClosed) throw new SluiceError('ERR_SLUICE_CLOSED', 'this Sluice was closed in this thread')
+    return this.#table
+  }
+}
+
+function zeros(): LimiterStats {
+  return { allowed: 0, denied: 0, evicted: 0, contended: 0, fullDenied: 0, fullAllowed: 0, claimed: 0 }
+}

@@ -1,0 +1,170 @@
+// One table as one thread sees it: the shared memory, this thread's instance of
+// the kernel, its lane, and the clock.
+
+import { threadId } from 'node:worker_threads'
+import { getRandomValues } from 'node:crypto'
+import { Clock, clockKinds, ManualClock, monotonicNs, type ClockKind } from './clock.js'
+import { shown, SluiceError } from './errors.js'
+import { instantiate, kernelConstants, type Kernel } from './kernel.js'
+
+export type WhenFull = 'evict' | 'deny' | 'allow'
+export const whenFullChoices: readonly WhenFull[] = ['evict', 'deny', 'allow']
+
+/** What another thread needs to attach. Structured-cloneable: put it in `workerData` or post it. */
+export interface SluiceHandle {
+  /** Layout version of the table. */
+  readonly sluice: number
+  /** A shared WebAssembly.Memory. */
+  readonly memory: { readonly buffer: SharedArrayBuffer }
+}
+
+export interface TableOptions {
+  capacity: number
+  maxThreads: number
+  whenFull: WhenFull
+  clock: 'precise' | 'coarse' | ManualClock
+}
+
+const PAGE_BYTES = 65536
+/** Share of slots that `capacity` keys fill: sets of 8 then overflow for about 1 key in 70,000. */
+const FILL = 0.75
+
+export class Table {
+  readonly memory: WebAssembly.Memory
+  readonly kernel: Kernel
+  readonly at: Kernel['at']
+  readonly clock: Clock
+  /** This thread's number in the table. */
+  readonly thread: number
+  /** Address of this thread's lane. */
+  readonly lane: number
+  readonly id: string
+  readonly epochNs: bigint
+  readonly capacity: number
+  readonly bytes: Uint8Array
+  readonly words: Int32Array
+  readonly unsigned: Uint32Array
+  readonly doubles: Float64Array
+  readonly longs: BigUint64Array
+  readonly clockCell: Float64Array
+
+  private constructor(memory: WebAssembly.Memory, manual?: ManualClock) {
+    const kernel = instantiate(memory)
+    const at = kernel.at
+    this.memory = memory
+    this.kernel = kernel
+    this.at = at
+    this.bytes = new Uint8Array(memory.buffer)
+    this.words = new Int32Array(memory.buffer)
+    this.unsigned = new Uint32Array(memory.buffer)
+    this.doubles = new Float64Array(memory.buffer)
+    this.longs = new BigUint64Array(memory.buffer)
+    this.clockCell = new Float64Array(memory.buffer, at.HEADER_CLOCK, 1)
+    this.epochNs = this.longs[at.HEADER_EPOCH / 8]
+    this.capacity = this.unsigned[at.HEADER_CAPACITY / 4]
+    this.id = this.longs[at.HEADER_TABLE_ID / 8].toString(36)
+    const kind = clockKinds[this.words[at.HEADER_CLOCK_KIND / 4]]
+    if (manual) manual.drive(this.clockCell)
+    this.clock = new Clock(kind, this.epochNs, this.clockCell, manual)
+    this.thread = this.#claimThread()
+    this.lane = at.THREADS + this.thread * at.THREAD_BYTES
+    kernel.enter(this.thread)
+  }
+
+  static create(options: TableOptions): Table {
+    const { at, setsOffset } = kernelConstants()
+    const setCount = Math.max(2, Math.ceil(options.capacity / FILL / at.SLOT_COUNT))
+    const byteLength = setsOffset(options.maxThreads) + setCount * at.SET_BYTES
+    const pages = Math.ceil(byteLength / PAGE_BYTES)
+    // Fixed size: growing a shared memory makes atomics in other threads trap.
+    const memory = new WebAssembly.Memory({ initial: pages, maximum: pages, shared: true })
+    const words = new Int32Array(memory.buffer)
+    const kind: ClockKind = options.clock instanceof ManualClock ? 'manual' : options.clock
+    const longs = new BigUint64Array(memory.buffer)
+    const random = getRandomValues(new BigUint64Array(3))
+    longs[at.HEADER_HASH_KEY / 8] = random[0]
+    longs[at.HEADER_HASH_KEY / 8 + 1] = random[1]
+    longs[at.HEADER_TABLE_ID / 8] = random[2]
+    longs[at.HEADER_EPOCH / 8] = monotonicNs()
+    words[at.HEADER_SET_COUNT / 4] = setCount
+    words[at.HEADER_THREAD_COUNT / 4] = options.maxThreads
+    words[at.HEADER_CAPACITY / 4] = options.capacity
+    words[at.HEADER_CLOCK_KIND / 4] = clockKinds.indexOf(kind)
+    words[at.HEADER_WHEN_FULL / 4] = whenFullChoices.indexOf(options.whenFull)
+    words[at.HEADER_VERSION / 4] = at.LAYOUT_VERSION
+    words[at.HEADER_MAGIC / 4] = at.MAGIC
+    return new Table(memory, options.clock instanceof ManualClock ? options.clock : undefined)
+  }
+
+  /** Throws ERR_SLUICE_LAYOUT unless the handle is of this version. */
+  static attach(handle: SluiceHandle): Table {
+    checkHandle(handle)
+    return new Table(handle.memory as WebAssembly.Memory)
+  }
+
+  /** Milliseconds since the table's epoch on the monotonic source, whatever clock the table has. */
+  sinceEpochMs(): number {
+    return Number(monotonicNs() - this.epochNs) / 1e6
+  }
+
+  ownerAt(thread: number): number {
+    return (this.at.THREADS + thread * this.at.THREAD_BYTES + this.at.LANE_OWNER) / 4
+  }
+
+  get maxThreads(): number {
+    return this.words[this.at.HEADER_THREAD_COUNT / 4]
+  }
+
+  #claimThread(): number {
+    for (let thread = 0; thread < this.maxThreads; thread++) {
+      if (Atomics.compareExchange(this.words, this.ownerAt(thread), 0, threadId + 1) === 0) return thread
+    }
+    throw new SluiceError(
+      'ERR_SLUICE_TOO_MANY_THREADS',
+      `all ${this.maxThreads} threads of this table are in use; create it with a larger "maxThreads", or close() what is attached`,
+    )
+  }
+
+  /** Gives this thread's number to whoever attaches next. */
+  leave(): void {
+    Atomics.compareExchange(this.words, this.ownerAt(this.thread), threadId + 1, 0)
+  }
+
+  /** Takes back what a thread held that has ended for good. */
+  bury(deadThreadId: number): void {
+    for (let thread = 0; thread < this.maxThreads; thread++) {
+      if (Atomics.load(this.words, this.ownerAt(thread)) !== deadThreadId + 1) continue
+      this.kernel.recover(thread + 1)
+      Atomics.compareExchange(this.words, this.ownerAt(thread), deadThreadId + 1, 0)
+    }
+  }
+
+  get handle(): SluiceHandle {
+    return { sluice: this.at.LAYOUT_VERSION, memory: this.memory }
+  }
+}
+
+/** The table's id, before anything is attached. */
+export function idOf(handle: SluiceHandle): string {
+  checkHandle(handle)
+  return new BigUint64Array(handle.memory.buffer)[kernelConstants().at.HEADER_TABLE_ID / 8].toString(36)
+}
+
+function checkHandle(handle: SluiceHandle): void {
+  if (typeof handle !== 'object' || handle === null || !(handle.memory instanceof WebAssembly.Memory)) {
+    throw new TypeError(`"handle" expected the handle of a Sluice, got ${shown(handle)}`)
+  }
+  const { at } = kernelConstants()
+  const words = new Int32Array(handle.memory.buffer)
+  const magic = words[at.HEADER_MAGIC / 4]
+  const version = words[at.HEADER_VERSION / 4]
+  if (magic !== at.MAGIC) {
+    throw new SluiceError('ERR_SLUICE_LAYOUT', `"handle" expected a table (first word ${at.MAGIC}), got a memory whose first word is ${magic}`)
+  }
+  if (version !== at.LAYOUT_VERSION || handle.sluice !== at.LAYOUT_VERSION) {
+    throw new SluiceError(
+      'ERR_SLUICE_LAYOUT',
+      `this thread's sluice has table layout ${at.LAYOUT_VERSION}, the table has ${version} (handle: ${shown(handle.sluice)}); load the same version of sluice in every thread`,
+    )
+  }
+}

@@ -1,0 +1,216 @@
+// Those who wait. Each holds a reservation, so that its turn is settled when it
+// begins to wait: first come, first served for each key. One timer a limiter.
+//
+// When one leaves early, those behind it on the same key move up, each taking
+// the reservation of the one before it, and the last reservation is cancelled:
+// so an abort gives its tokens back even from the middle of the queue. They
+// move up as far as costs are equal; past that, as anywhere else, a cancel
+// gives back what nobody has reserved behind it.
+
+import type { Bucket } from './bucket.js'
+import { SluiceError } from './errors.js'
+import type { Policy } from './policy.js'
+
+interface Waiter {
+  readonly bucket: Bucket
+  readonly cost: number
+  readonly order: number
+  readonly deadlineMs: number
+  actLow: number
+  actHigh: number
+  /** When its reservation may act, and when to look at it: then, or at its deadline. */
+  actMs: number
+  wakeMs: number
+  /** Its place in the heap. */
+  place: number
+  readonly settle: (error?: unknown) => void
+}
+
+/** Longest sleep, ms: so often a waiter looks whether another thread changed the rate. */
+const LONGEST_SLEEP_MS = 1000
+/** The same under a manual clock that another thread moves. */
+const MANUAL_SLEEP_MS = 5
+
+export class Waiters {
+  readonly #policy: Policy
+  readonly #heap: Waiter[] = []
+  readonly #queues = new Map<string, Waiter[]>()
+  #timer: NodeJS.Timeout | undefined
+  #timerMs = Infinity
+  #order = 0
+  #version: number
+  #stopListening: (() => void) | undefined
+
+  constructor(policy: Policy) {
+    this.#policy = policy
+    this.#version = policy.version
+  }
+
+  /** How many wait for this bucket in this thread. */
+  count(bucket: Bucket): number {
+    return this.#queues.get(bucket.id)?.length ?? 0
+  }
+
+  /** Waits until a reservation may act. Rejects with the signal's reason, or with ERR_SLUICE_TIMEOUT at the deadline. */
+  add(bucket: Bucket, cost: number, act: { actLow: number; actHigh: number; delayMs: number }, nowMs: number, deadlineMs: number, signal: AbortSignal | undefined): Promise<void> {
+    return new Promise<void>((resolve, reject) => {
+      const onAbort = (): void => {
+        this.#leave(waiter)
+        reject(signal!.reason)
+      }
+      const waiter: Waiter = {
+        bucket,
+        cost,
+        order: this.#order++,
+        deadlineMs,
+        actLow: act.actLow,
+        actHigh: act.actHigh,
+        actMs: nowMs + act.delayMs,
+        wakeMs: Math.min(nowMs + act.delayMs, deadlineMs),
+        place: -1,
+        settle: (error) => {
+          signal?.removeEventListener('abort', onAbort)
+          if (error) reject(error)
+          else resolve()
+        },
+      }
+      signal?.addEventListener('abort', onAbort, { once: true })
+      const queue = this.#queues.get(bucket.id)
+      if (queue) queue.push(waiter)
+      else this.#queues.set(bucket.id, [waiter])
+      this.#insert(waiter)
+      this.#arm()
+    })
+  }
+
+  /** Looks at everybody again: after the rate changed. */
+  reconsider(): void {
+    if (this.#heap.length === 0) return
+    this.#version = this.#policy.version
+    for (const waiter of [...this.#heap]) this.#refresh(waiter)
+    this.#settleDue()
+  }
+
+  #refresh(waiter: Waiter): void {
+    const { bucket } = waiter
+    const nowMs = bucket.table.clock.now()
+    const ns = bucket.table.kernel.untilAct(bucket.record, waiter.actLow, waiter.actHigh, nowMs)
+    waiter.actMs = nowMs + ns / 1e6
+    waiter.wakeMs = Math.min(waiter.actMs, waiter.deadlineMs)
+    this.#settlePlace(waiter)
+  }
+
+  #settleDue = (): void => {
+    this.#timer = undefined
+    this.#timerMs = Infinity
+    if (this.#policy.version !== this.#version) {
+      this.#version = this.#policy.version
+      for (const waiter of [...this.#heap]) this.#refresh(waiter)
+    }
+    const { clock, kernel } = this.#policy.table
+    for (let first = this.#heap[0]; first && first.wakeMs <= clock.now(); first = this.#heap[0]) {
+      const nowMs = clock.now()
+      const ns = kernel.untilAct(first.bucket.record, first.actLow, first.actHigh, nowMs)
+      if (ns === 0) {
+        this.#forget(first)
+        first.settle()
+      } else if (nowMs >= first.deadlineMs) {
+        this.#leave(first)
+        first.settle(new SluiceError('ERR_SLUICE_TIMEOUT', 'the deadline passed while waiting: the rate was lowered; the tokens went back'))
+      } else {
+        first.actMs = nowMs + ns / 1e6
+        first.wakeMs = Math.min(first.actMs, first.deadlineMs)
+        this.#settlePlace(first)
+      }
+    }
+    this.#arm()
+  }
+
+  #arm(): void {
+    const first = this.#heap[0]
+    const { clock } = this.#policy.table
+    if (!first) {
+      clearTimeout(this.#timer)
+      this.#timer = undefined
+      this.#timerMs = Infinity
+      this.#stopListening?.()
+      this.#stopListening = undefined
+      return
+    }
+    if (clock.manual) {
+      this.#stopListening ??= clock.manual.onMove(this.#settleDue)
+      return
+    }
+    if (first.wakeMs >= this.#timerMs) return
+    clearTimeout(this.#timer)
+    this.#timerMs = first.wakeMs
+    const most = clock.kind === 'manual' ? MANUAL_SLEEP_MS : LONGEST_SLEEP_MS
+    // A timer counts whole ms and may fire a little early: it is armed again then.
+    const sleepMs = Math.min(most, Math.max(1, Math.ceil(first.wakeMs - clock.now())))
+    this.#timer = setTimeout(this.#settleDue, sleepMs)
+  }
+
+  /** Takes a waiter out before its time and gives its tokens back. */
+  #leave(waiter: Waiter): void {
+    const behind = this.#queues.get(waiter.bucket.id)!
+    const from = behind.indexOf(waiter)
+    let { actLow, actHigh, actMs } = waiter
+    for (let i = from + 1; i < behind.length && behind[i].cost === waiter.cost; i++) {
+      const next = behind[i]
+      const freed = { actLow: next.actLow, actHigh: next.actHigh, actMs: next.actMs }
+      next.actLow = actLow
+      next.actHigh = actHigh
+      next.actMs = actMs
+      next.wakeMs = Math.min(actMs, next.deadlineMs)
+      this.#settlePlace(next)
+      ;({ actLow, actHigh, actMs } = freed)
+    }
+    this.#forget(waiter)
+    waiter.bucket.cancel(waiter.cost, actLow, actHigh)
+    this.#arm()
+  }
+
+  #forget(waiter: Waiter): void {
+    const queue = this.#queues.get(waiter.bucket.id)!
+    if (queue.length === 1) this.#queues.delete(waiter.bucket.id)
+    else queue.splice(queue.indexOf(waiter), 1)
+    const last = this.#heap.pop()!
+    if (last === waiter) return
+    last.place = waiter.place
+    this.#heap[last.place] = last
+    this.#settlePlace(last)
+  }
+
+  // A binary heap by time to wake, ties by order of arrival.
+
+  #insert(waiter: Waiter): void {
+    waiter.place = this.#heap.length
+    this.#heap.push(waiter)
+    this.#settlePlace(waiter)
+  }
+
+  #settlePlace(waiter: Waiter): void {
+    const heap = this.#heap
+    let { place } = waiter
+    while (place > 0 && isBefore(waiter, heap[(place - 1) >> 1])) {
+      const above = heap[(place - 1) >> 1]
+      above.place = place
+      heap[place] = above
+      place = (place - 1) >> 1
+    }
+    for (;;) {
+      let below = 2 * place + 1
+      if (below + 1 < heap.length && isBefore(heap[below + 1], heap[below])) below++
+      if (below >= heap.length || !isBefore(heap[below], waiter)) break
+      heap[below].place = place
+      heap[place] = heap[below]
+      place = below
+    }
+    waiter.place = place
+    heap[place] = waiter
+  }
+}
+
+function isBefore(a: Waiter, b: Waiter): boolean {
+  return a.wakeMs < b.wakeMs || (a.wakeMs === b.wakeMs && a.order < b.order)
+}
