@@ -14,7 +14,7 @@
 // anything while deciding, so a thread that stops here stops nobody else.
 
 import {
-  AHEAD_LIMIT, BUSY, FLAG_PAY_LATER, FLAG_UNLIMITED, HEADER_WHEN_FULL, ADMIT, LANE_ACT, LANE_DELAY_NS, LANE_KEY,
+  AHEAD_LIMIT, BUSY, FLAG_CUT_WAIT, FLAG_PAY_LATER, FLAG_UNLIMITED, HEADER_WHEN_FULL, ADMIT, LANE_ACT, LANE_DELAY_NS, LANE_KEY,
   LANE_REMAINING, LANE_RESET_NS, LANE_RETRY_NS, LANE_SET_A, LANE_SET_B, LANE_TOKENS, PIECE_BURST,
   PIECE_BURST_TOKENS, PIECE_FLAGS, PIECE_NS_A_UNIT, PIECE_TOKEN_SHIFT, POLICY_GLOBAL, POLICY_VERSION, SLOT_STATE, STATS_ALLOWED,
   STATS_CONTENDED, STATS_DENIED, STATS_FULL_ALLOWED, STATS_FULL_DENIED, TAG_BITS,
@@ -170,7 +170,9 @@ export function decide(policy: usize, mode: i32, cost: u32, ms: f64, maxWaitMs: 
     const shift = atomic.load<i32>(piece, PIECE_TOKEN_SHIFT);
     const flags = atomic.load<i32>(piece, PIECE_FLAGS);
     const wait = nanoseconds(maxWaitMs);
-    const horizon = wait > 0 ? reading(piece, wait > i64.MAX_VALUE - now ? i64.MAX_VALUE : now + wait) : v;
+    const end = now > 0 && wait > i64.MAX_VALUE - 1 - now ? i64.MAX_VALUE - 1 : now + wait;
+    let horizon = wait > 0 ? reading(piece, end) : v;
+    if (flags & FLAG_CUT_WAIT) horizon = max(horizon, reading(piece, end + 1) - (TAG_BITS + 1));
     if (!isCurrent(policy, version)) continue;
 
     if (flags & FLAG_UNLIMITED) {

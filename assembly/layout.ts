@@ -106,6 +106,8 @@ export const OLDER_FRESH: usize = 12;
 export const FLAG_UNLIMITED: i32 = 1;
 /** The next caller pays: a cost is charged after the test (Guava). */
 export const FLAG_PAY_LATER: i32 = 2;
+/** A wait is cut to whole nanoseconds, so a shortage of less than one is none (Go). */
+export const FLAG_CUT_WAIT: i32 = 4;
 
 // --- locks ------------------------------------------------------------------
 //

@@ -6,7 +6,7 @@
 // force; `recover` then opens the lock.
 
 import {
-  BUSY, HEADER_POLICY_COUNT, HEADER_POLICY_LOCK, LANE_NAME, LANE_PIECE, PIECE_BYTES, POLICIES, POLICY_BURST,
+  BUSY, HEADER_POLICY_COUNT, HEADER_POLICY_LOCK, LANE_ACT, LANE_NAME, LANE_PIECE, PIECE_BYTES, POLICIES, POLICY_BURST,
   POLICY_BYTES, POLICY_COUNT, POLICY_GLOBAL, POLICY_KIND, POLICY_LOCK, POLICY_NAME, POLICY_NAME_BYTES,
   POLICY_NAME_MAX, POLICY_PIECE, POLICY_RATE, POLICY_BITS, POLICY_VERSION, SET_BYTES, SLOT_BYTES, SLOT_STATE, TAG_BITS,
 } from "./layout";
@@ -18,8 +18,8 @@ export const POLICY_MOVED: i32 = 0;
 export const POLICY_LOCKED: i32 = -1;
 
 /**
- * Appends the policy whose name and piece are staged in the lane, if there are
- * `expected` policies so far. Its number, POLICY_MOVED if others were appended
+ * Appends the policy whose name, piece and first global word (as LANE_ACT) are
+ * staged in the lane, if there are `expected` policies so far. Its number, POLICY_MOVED if others were appended
  * meanwhile, or POLICY_LOCKED if somebody is appending.
  */
 export function append(expected: i32, kind: i32, nameBytes: i32, rate: f64, burst: f64): i32 {
@@ -36,6 +36,7 @@ export function append(expected: i32, kind: i32, nameBytes: i32, rate: f64, burs
     store<f64>(policy, burst, POLICY_BURST);
     memory.copy(policy + POLICY_NAME, lane + LANE_NAME, POLICY_NAME_MAX);
     memory.copy(policy + POLICY_PIECE, lane + LANE_PIECE, PIECE_BYTES);
+    store<u64>(policy, load<u64>(lane, LANE_ACT), POLICY_GLOBAL);
     atomic.store<i32>(0, number, HEADER_POLICY_COUNT);
     answer = number;
   }

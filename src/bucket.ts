@@ -48,8 +48,8 @@ export class Bucket {
     return this.table.kernel.refund(this.record, this.#select(0), cost, this.table.clock.now()) === 1
   }
 
-  cancel(cost: number, actLow: number, actHigh: number): boolean {
-    return this.table.kernel.cancel(this.record, this.#select(0), cost, actLow, actHigh, this.table.clock.now()) === 1
+  cancel(cost: number, actLow: number, actHigh: number, nowMs = this.table.clock.now()): boolean {
+    return this.table.kernel.cancel(this.record, this.#select(0), cost, actLow, actHigh, nowMs) === 1
   }
 
   /** Makes it hold `tokens`, fractions and debts too, but at most the burst. */

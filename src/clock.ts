@@ -8,6 +8,11 @@ import { checkDuration, unexpected } from './errors.js'
 export type ClockKind = 'precise' | 'coarse' | 'manual'
 export const clockKinds: readonly ClockKind[] = ['precise', 'coarse', 'manual']
 
+/** ms on a monotonic clock of this thread, for what no table times. */
+export function ownMs(): number {
+  return performance.now()
+}
+
 /** The monotonic source, ns. The same in every thread of a process. */
 export function monotonicNs(): bigint {
   return process.hrtime.bigint()

@@ -41,7 +41,7 @@ function module(): WebAssembly.Module {
 
 /** An instance of the kernel over a table's memory. */
 export interface Kernel extends KernelExports {
-  /** Sizes, offsets and flags by their names in assembly/layout.ts. */
+  /** Sizes, offsets and flags by their names in assembly/layout.ts. Too many to be quick: hot paths keep what they need. */
   readonly at: Readonly<Record<string, number>>
   readonly wide: Readonly<Record<string, bigint>>
 }
@@ -49,14 +49,15 @@ export interface Kernel extends KernelExports {
 /** Instantiates the kernel. Each thread has its own instance; the memory is shared. */
 export function instantiate(memory: WebAssembly.Memory): Kernel {
   const { exports } = new WebAssembly.Instance(module(), { env: { memory } })
+  const functions: Record<string, unknown> = {}
   const at: Record<string, number> = {}
   const wide: Record<string, bigint> = {}
   for (const [name, value] of Object.entries(exports)) {
-    if (!(value instanceof WebAssembly.Global)) continue
-    if (typeof value.value === 'bigint') wide[name] = BigInt.asUintN(64, value.value)
+    if (!(value instanceof WebAssembly.Global)) functions[name] = value
+    else if (typeof value.value === 'bigint') wide[name] = BigInt.asUintN(64, value.value)
     else at[name] = value.value
   }
-  return Object.assign(Object.create(null), exports, { at, wide }) as Kernel
+  return { ...functions, at, wide } as unknown as Kernel
 }
 
 let constants: Kernel | undefined

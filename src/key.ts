@@ -15,7 +15,7 @@ export type Key = string | number | bigint | Uint8Array
 export function putKey(table: Table, record: number, key: Key): void {
   const { kernel, at } = table
   if (typeof key === 'string') {
-    if (key.length <= at.LANE_BYTES_MAX && writeText(table, key)) kernel.keyOfBytes(record, at.TEXT, key.length)
+    if (key.length <= table.textMax && writeText(table, key)) kernel.keyOfBytes(record, at.TEXT, key.length)
     else putText(table, record, key)
   } else if (typeof key === 'number') {
     kernel.keyOfNumber(record, finite(key))
@@ -38,8 +38,7 @@ export function finite(key: number): number {
  * character. False if one of them is beyond Latin-1; the lane then holds nothing.
  */
 export function writeText(table: Table, key: string): boolean {
-  const { bytes } = table
-  const from = table.lane + table.at.LANE_BYTES
+  const { bytes, textAt: from } = table
   const length = key.length
   let all = 0
   for (let i = 0; i < length; i++) {

@@ -1,14 +1,13 @@
 // A limiter bound to one key, or to the policy's global bucket: the same
 // methods without the key, which is hashed once and not for every call.
 
-import { isMainThread } from 'node:worker_threads'
 import { Bucket } from './bucket.js'
 import { decisionIn, type Decision } from './decision.js'
 import { checkCost, checkDuration, checkInteger, checkOptions, SluiceError, unexpected } from './errors.js'
 import type { Key } from './key.js'
 import type { Policy } from './policy.js'
 import { BucketReservation, type Reservation } from './reservation.js'
-import type { Waiters } from './waiters.js'
+import { blockUntil, checkMayBlock, type Waiters } from './waiters.js'
 
 export interface ReserveOptions {
   /** Longest delay to accept, ms; Infinity by default. */
@@ -92,7 +91,7 @@ export class KeyedLimiter {
   }
 
   /** A reservation to wait for, or the error why there is none. */
-  #ticket(cost: number, timeoutMs: number, nowMs: number): BucketReservation {
+  #granted(cost: number, timeoutMs: number, nowMs: number): BucketReservation {
     const reservation = this.#reserve(cost, timeoutMs, nowMs)
     if (reservation.granted) return reservation
     const { burst, name } = this.#bucket.policy
@@ -128,8 +127,8 @@ export class KeyedLimiter {
     if (waiting >= maxWaiters && !this.#bucket.decide(0, cost, nowMs)) {
       throw new SluiceError('ERR_SLUICE_TOO_MANY_WAITERS', `"maxWaiters" is ${maxWaiters} and ${waiting} wait for this key`)
     }
-    const ticket = this.#ticket(cost, timeoutMs, nowMs)
-    if (ticket.delayMs > 0) await this.#waiters.add(this.#bucket, cost, ticket, nowMs, nowMs + timeoutMs, signal)
+    const reservation = this.#granted(cost, timeoutMs, nowMs)
+    if (reservation.delayMs > 0) await this.#waiters.add(this.#bucket, cost, reservation, nowMs, nowMs + timeoutMs, signal)
   }
 
   /**
@@ -141,17 +140,8 @@ export class KeyedLimiter {
     checkOptions(options)
     const { timeoutMs = Infinity } = options
     checkDuration('timeoutMs', timeoutMs)
-    if (isMainThread) {
-      throw new SluiceError('ERR_SLUICE_MAIN_THREAD', 'waitSync() would block the main thread; call it in a worker thread, or use wait()')
-    }
-    const { table, record } = this.#bucket
-    const ticket = this.#ticket(cost, timeoutMs, this.#clock.now())
-    for (;;) {
-      const ns = ticket.delayMs === 0 ? 0 : table.kernel.untilAct(record, ticket.actLow, ticket.actHigh, this.#clock.now())
-      if (ns === 0) return
-      // Looks again now and then, for the rate or a manual clock may have moved.
-      Atomics.wait(sleeper, 0, 0, Math.min(ns / 1e6, table.clock.kind === 'manual' ? 1 : 1000))
-    }
+    checkMayBlock()
+    blockUntil(this.#bucket, this.#granted(cost, timeoutMs, this.#clock.now()))
   }
 
   /** Gives `cost` tokens back, at most up to the burst. */
@@ -172,5 +162,3 @@ export class KeyedLimiter {
     this.#bucket.setTokens(Infinity)
   }
 }
-
-const sleeper = new Int32Array(new SharedArrayBuffer(4))

@@ -39,7 +39,6 @@ export class Limiter {
   readonly #clock: Clock
   readonly #kernel: Kernel
   readonly #record: number
-  readonly #longestText: number
   readonly #waiters: Waiters
   readonly #global: KeyedLimiter
 
@@ -50,7 +49,6 @@ export class Limiter {
     this.#clock = policy.table.clock
     this.#kernel = policy.table.kernel
     this.#record = policy.record
-    this.#longestText = policy.table.at.LANE_BYTES_MAX
     this.#waiters = new Waiters(policy)
     this.#global = new KeyedLimiter(policy, this.#waiters, undefined)
   }
@@ -78,7 +76,8 @@ export class Limiter {
   allow(key?: Key, cost = 1): boolean {
     if ((cost | 0) !== cost || cost < 0) checkCost(cost)
     if (typeof key === 'string') {
-      if (key.length <= this.#longestText && writeText(this.#table, key)) {
+      const table = this.#table
+      if (key.length <= table.textMax && writeText(table, key)) {
         return this.#kernel.allowText(this.#record, key.length, cost, this.#clock.now()) === 1
       }
     } else if (typeof key === 'number') {
@@ -128,7 +127,7 @@ export class Limiter {
       try {
         for (; i < count; i++) {
           const key = keys[from + i]
-          if (typeof key === 'string' && key.length <= this.#longestText && writeText(table, key)) {
+          if (typeof key === 'string' && key.length <= table.textMax && writeText(table, key)) {
             kernel.batchText(record, i, 0, key.length)
           } else if (typeof key === 'number') {
             kernel.batchNumber(record, i, finite(key))

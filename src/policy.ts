@@ -5,20 +5,21 @@ import { SluiceError } from './errors.js'
 import { firstPiece, isRunDown, nextPiece, type Limits, type Older, type Piece, type ScaleLimits } from './scale.js'
 import type { Table } from './table.js'
 
-export type PolicyKind = 'tokenBucket' | 'nextPays'
+export type PolicyKind = 'tokenBucket' | 'goLimiter' | 'guavaLimiter'
 
 interface Kind {
   readonly kind: PolicyKind
-  readonly flag: 'FLAG_PAY_LATER' | undefined
+  readonly flag?: 'FLAG_PAY_LATER' | 'FLAG_CUT_WAIT'
   /** It has its global bucket only, in a finer scale. */
-  readonly isGlobalOnly: boolean
+  readonly isGlobalOnly?: boolean
+  readonly startsEmpty?: boolean
 }
 
 /** Kinds by the number in their record. */
 const kinds: readonly Kind[] = [
-  { kind: 'tokenBucket', flag: undefined, isGlobalOnly: false },
-  { kind: 'tokenBucket', flag: undefined, isGlobalOnly: true },
-  { kind: 'nextPays', flag: 'FLAG_PAY_LATER', isGlobalOnly: true },
+  { kind: 'tokenBucket' },
+  { kind: 'goLimiter', flag: 'FLAG_CUT_WAIT', isGlobalOnly: true },
+  { kind: 'guavaLimiter', flag: 'FLAG_PAY_LATER', isGlobalOnly: true, startsEmpty: true },
 ]
 
 const encoder = new TextEncoder()
@@ -48,7 +49,7 @@ export class Policy {
   }
 
   get isGlobalOnly(): boolean {
-    return this.#kind.isGlobalOnly
+    return this.#kind.isGlobalOnly === true
   }
 
   get declared(): Limits {
@@ -78,15 +79,14 @@ export class Policy {
   }
 
   /** Changes rate or burst for all keys at once, from now on. What was earned until now stays earned. */
-  set(wanted: Partial<Limits>): void {
+  set(wanted: Partial<Limits>, nowMs = this.table.clock.now()): void {
     const { table } = this
     const { kernel } = table
     for (;;) {
       const [piece, version] = this.#read()
-      const nowMs = table.clock.now()
       const v = BigInt.asUintN(64, kernel.readingOf(this.record, nowMs))
       const limits = { ...piece.limits, ...wanted }
-      const next = nextPiece(piece, v, nanoseconds(nowMs), limits, this.#kind.isGlobalOnly, scaleLimits(table))
+      const next = nextPiece(piece, v, nanoseconds(nowMs), limits, this.isGlobalOnly, scaleLimits(table))
       if (next.tag !== piece.tag) {
         // The tag was last used three scales ago. A decision that is under way
         // since then, in a thread that was stopped, gets time to end.
@@ -100,7 +100,7 @@ export class Policy {
 
   /** Winds a global bucket's clock back if it has run high. Call before deciding on a policy of that kind. */
   keepWithinLife(nowMs: number): void {
-    if (isRunDown(this.#current(), nanoseconds(nowMs))) this.set({})
+    if (isRunDown(this.#current(), nanoseconds(nowMs))) this.set({}, nowMs)
   }
 
   #read(): [Piece, number] {
@@ -128,16 +128,16 @@ export function countPolicies(table: Table): number {
 }
 
 /** Appends a policy, unless one of that name is there with the same kind and limits: its number. */
-export function definePolicy(table: Table, name: string, kind: PolicyKind, limits: Limits, isGlobalOnly: boolean, find: (name: string) => Policy | undefined): Policy {
+export function definePolicy(table: Table, name: string, kind: PolicyKind, limits: Limits, find: (name: string) => Policy | undefined): Policy {
   const { at, kernel } = table
-  const number = kinds.findIndex((each) => each.kind === kind && each.isGlobalOnly === isGlobalOnly)
-  const flag = kinds[number].flag
+  const number = kinds.findIndex((each) => each.kind === kind)
+  const { flag, isGlobalOnly = false, startsEmpty = false } = kinds[number]
   for (;;) {
     const count = countPolicies(table)
     const existing = find(name)
     if (existing) {
       const declared = existing.declared
-      if (existing.kind === kind && existing.isGlobalOnly === isGlobalOnly && declared.rate === limits.rate && declared.burst === limits.burst) return existing
+      if (existing.kind === kind && declared.rate === limits.rate && declared.burst === limits.burst) return existing
       throw new SluiceError(
         'ERR_SLUICE_POLICY_EXISTS',
         `policy ${JSON.stringify(name)} exists as ${existing.kind} { rate: ${declared.rate}, burst: ${declared.burst} }, got ${kind} { rate: ${limits.rate}, burst: ${limits.burst} }; use another name, or setRate() and setBurst()`,
@@ -149,7 +149,9 @@ export function definePolicy(table: Table, name: string, kind: PolicyKind, limit
     const nameBytes = encoder.encode(name)
     table.bytes.fill(0, table.lane + at.LANE_NAME, table.lane + at.LANE_NAME + at.POLICY_NAME_MAX)
     table.bytes.set(nameBytes, table.lane + at.LANE_NAME)
-    stage(table, firstPiece(limits, nanoseconds(table.clock.now()), flag ? at[flag] : 0, isGlobalOnly, scaleLimits(table)))
+    const piece = firstPiece(limits, nanoseconds(table.clock.now()), flag ? at[flag] : 0, isGlobalOnly, scaleLimits(table))
+    stage(table, piece)
+    table.longs[(table.lane + at.LANE_ACT) / 8] = startsEmpty ? piece.v0 : 0n
     const appended = kernel.append(count, number, nameBytes.length, limits.rate, limits.burst)
     if (appended > 0) return new Policy(table, appended)
   }

@@ -42,11 +42,10 @@ export class BucketReservation implements Reservation {
     this.#isOpen = granted && cost > 0
   }
 
-  cancel(): boolean {
+  cancel(nowMs = this.#bucket.table.clock.now()): boolean {
     if (!this.#isOpen) return false
     this.#isOpen = false
-    if (this.#bucket.table.clock.now() > this.#actAtMs) return false
-    return this.#bucket.cancel(this.#cost, this.actLow, this.actHigh)
+    return nowMs <= this.#actAtMs && this.#bucket.cancel(this.#cost, this.actLow, this.actHigh, nowMs)
   }
 
   [Symbol.dispose](): void {

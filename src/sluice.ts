@@ -4,8 +4,9 @@ import type { ManualClock } from './clock.js'
 import { ManualClock as Manual } from './clock.js'
 import { checkInteger, checkOptions, shown, SluiceError } from './errors.js'
 import { Limiter, type LimiterStats } from './limiter.js'
-import { checkName, countPolicies, definePolicy, Policy } from './policy.js'
+import { checkName, countPolicies, definePolicy, Policy, type PolicyKind } from './policy.js'
 import { checkBurst, checkRate } from './rate.js'
+import type { Limits } from './scale.js'
 import { idOf, Table, whenFullChoices, type SluiceHandle, type WhenFull } from './table.js'
 import { join } from './threads.js'
 import { keepTicking } from './ticker.js'
@@ -56,6 +57,9 @@ export interface AuditReport {
 const MAX_CAPACITY = 100_000_000
 const counters = ['allowed', 'denied', 'evicted', 'contended', 'fullDenied', 'fullAllowed', 'claimed'] as const
 const counterNames = ['STATS_ALLOWED', 'STATS_DENIED', 'STATS_EVICTED', 'STATS_CONTENDED', 'STATS_FULL_DENIED', 'STATS_FULL_ALLOWED', 'STATS_CLAIMED'] as const
+
+/** Defines a policy of any kind: for the faces that are not limiters of this library's own. */
+export let define: (sluice: Sluice, name: string, kind: PolicyKind, limits: Limits) => Policy
 
 /** What this thread has attached, by table. */
 const attached = new Map<string, WeakRef<Sluice>>()
@@ -109,13 +113,21 @@ export class Sluice {
    * the same limiter; other options throw ERR_SLUICE_POLICY_EXISTS.
    */
   tokenBucket(name: string, options: { rate: number; burst: number }): Limiter {
-    const table = this.#open()
-    checkName(table, name)
     checkOptions(options)
     const { rate, burst } = options
     checkRate(rate)
     checkBurst(burst)
-    return this.#limiterOf(definePolicy(table, name, 'tokenBucket', { rate, burst }, false, (each) => this.#policy(each)))
+    return this.#limiterOf(this.#define(name, 'tokenBucket', { rate, burst }))
+  }
+
+  #define(name: string, kind: PolicyKind, limits: Limits): Policy {
+    const table = this.#open()
+    checkName(table, name)
+    return definePolicy(table, name, kind, limits, (each) => this.#policy(each))
+  }
+
+  static {
+    define = (sluice, name, kind, limits) => sluice.#define(name, kind, limits)
   }
 
   /** The limiter of that name, from whichever thread. Throws ERR_SLUICE_NO_POLICY if there is none (yet). */

@@ -38,6 +38,9 @@ export class Table {
   readonly thread: number
   /** Address of this thread's lane. */
   readonly lane: number
+  /** Address of the lane's key bytes, and how many there are. */
+  readonly textAt: number
+  readonly textMax: number
   readonly id: string
   readonly epochNs: bigint
   readonly capacity: number
@@ -68,6 +71,8 @@ export class Table {
     this.clock = new Clock(kind, this.epochNs, this.clockCell, manual)
     this.thread = this.#claimThread()
     this.lane = at.THREADS + this.thread * at.THREAD_BYTES
+    this.textAt = this.lane + at.LANE_BYTES
+    this.textMax = at.LANE_BYTES_MAX
     kernel.enter(this.thread)
   }
 

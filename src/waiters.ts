@@ -7,6 +7,7 @@
 // move up as far as costs are equal; past that, as anywhere else, a cancel
 // gives back what nobody has reserved behind it.
 
+import { isMainThread } from 'node:worker_threads'
 import type { Bucket } from './bucket.js'
 import { SluiceError } from './errors.js'
 import type { Policy } from './policy.js'
@@ -24,6 +25,33 @@ interface Waiter {
   /** Its place in the heap. */
   place: number
   readonly settle: (error?: unknown) => void
+}
+
+/** A reservation to wait for. */
+interface Claim {
+  readonly actLow: number
+  readonly actHigh: number
+  readonly delayMs: number
+}
+
+/** Throws ERR_SLUICE_MAIN_THREAD in the main thread. */
+export function checkMayBlock(): void {
+  if (isMainThread) {
+    throw new SluiceError('ERR_SLUICE_MAIN_THREAD', 'a synchronous wait would block the main thread; call it in a worker thread, or wait asynchronously')
+  }
+}
+
+const sleeper = new Int32Array(new SharedArrayBuffer(4))
+
+/** Blocks this worker thread until a reservation may act. */
+export function blockUntil({ table, record }: Bucket, { actLow, actHigh, delayMs }: Claim): void {
+  if (delayMs === 0) return
+  checkMayBlock()
+  const most = table.clock.kind === 'manual' ? 1 : LONGEST_SLEEP_MS
+  // It looks again now and then, for the rate or a manual clock may have moved.
+  for (let ns = delayMs * 1e6; ns > 0; ns = table.kernel.untilAct(record, actLow, actHigh, table.clock.now())) {
+    Atomics.wait(sleeper, 0, 0, Math.min(ns / 1e6, most))
+  }
 }
 
 /** Longest sleep, ms: so often a waiter looks whether another thread changed the rate. */
@@ -52,7 +80,7 @@ export class Waiters {
   }
 
   /** Waits until a reservation may act. Rejects with the signal's reason, or with ERR_SLUICE_TIMEOUT at the deadline. */
-  add(bucket: Bucket, cost: number, act: { actLow: number; actHigh: number; delayMs: number }, nowMs: number, deadlineMs: number, signal: AbortSignal | undefined): Promise<void> {
+  add(bucket: Bucket, cost: number, act: Claim, nowMs: number, deadlineMs: number, signal: AbortSignal | undefined): Promise<void> {
     return new Promise<void>((resolve, reject) => {
       const onAbort = (): void => {
         this.#leave(waiter)
