@@ -3,7 +3,7 @@
 
 import {
   AHEAD_LIMIT, BUSY, HEADER_POLICY_COUNT, HEADER_POLICY_LOCK, LANE_BATCH, LOCKS, LOCK_BYTES, LOCK_COUNT, PIECE_BURST,
-  POLICIES, POLICY_BITS, POLICY_BYTES, POLICY_LOCK, POLICY_VERSION, SET_BYTES, SLOT_BYTES, SLOT_STATE, TAG_BITS,
+  POLICIES, POLICY_BITS, POLICY_BYTES, POLICY_LOCK, POLICY_VERSION, SET_BYTES, SLOTS_END, SLOT_STATE, SLOT_STEP, TAG_BITS,
 } from "./layout";
 import { nanoseconds, pieceOf, reading, translated } from "./clock";
 import { lane, setCount, sets } from "./thread";
@@ -24,7 +24,7 @@ function add(counter: usize): void {
 }
 
 function holds(set: usize, key: u64, but: usize): bool {
-  for (let slot = set; slot < set + SET_BYTES; slot += SLOT_BYTES) {
+  for (let slot = set; slot < set + SLOTS_END; slot += SLOT_STEP) {
     if (slot != but && atomic.load<u64>(slot) == key) return true;
   }
   return false;
@@ -41,7 +41,7 @@ export function audit(ms: f64): void {
   const policies = u64(atomic.load<i32>(0, HEADER_POLICY_COUNT));
   const end = sets + usize(setCount) * SET_BYTES;
   for (let set = sets; set < end; set += SET_BYTES) {
-    for (let slot = set; slot < set + SET_BYTES; slot += SLOT_BYTES) {
+    for (let slot = set; slot < set + SLOTS_END; slot += SLOT_STEP) {
       const key = atomic.load<u64>(slot);
       const word = atomic.load<u64>(slot, SLOT_STATE);
       if (!key) {

@@ -13,7 +13,7 @@ import { otherSet } from "./table";
 export * from "./layout";
 export { enter, setsOffset } from "./thread";
 export { recover } from "./table";
-export { keyEnd, keyOfBytes, keyOfNumber, keyOfWords, keyPart, keyStart, LANE_PART } from "./key";
+export { keyEnd, keyOfBytes, keyOfNumber, keyOfWords, keyPart, LANE_PART } from "./key";
 export { TEXT, WIDE_TEXT, NUMBER, BIGINT, WIDE_BIGINT, BYTES } from "./key";
 export { allowGlobal, decide, setTokens, untilAct, CONSUME, DEBT, EVEN_NEVER, GLOBAL } from "./bucket";
 export { append, publish, readingOf, retag, POLICY_MOVED, POLICY_LOCKED } from "./policy";

@@ -4,10 +4,10 @@
 // key, so that one user under two policies meets two pairs of sets, and `1`,
 // `'1'` and their bytes are different keys.
 
-import { BATCH_MAX, LANE_BATCH, LANE_BYTES, LANE_BYTES_MAX, LANE_HASH, LANE_KEY, LANE_SET_A, LANE_SET_B, POLICIES, POLICY_BITS, POLICY_BYTES, SET_BYTES } from "./layout";
-import { sipFinish, sipHigh, sipLoad, sipLow, sipSave, sipStart, sipWords } from "./siphash";
+import { BATCH_MAX, LANE_BATCH, LANE_BYTES, LANE_BYTES_MAX, LANE_HASH, LANE_KEY, LANE_SET_A, LANE_SET_B, POLICIES, POLICY_BITS, POLICY_BYTES, SET_BYTES, SLOT_STATE } from "./layout";
+import { sipHash, sipHigh, sipLow, SIP_END, SIP_START } from "./siphash";
 import { hashKey0, hashKey1, lane, setCount, sets } from "./thread";
-import { otherSet } from "./table";
+import { otherSet, touch } from "./table";
 
 // Kinds of key.
 export const TEXT: i32 = 0;
@@ -31,31 +31,26 @@ export function firstSet(): usize {
   return sets + usize((u64(u32(sipHigh)) * u64(setCount)) >> 32) * SET_BYTES;
 }
 
+/** The table's hash key, varied by the policy and the kind of key. */
 // @ts-ignore: decorator
 @inline
-function start(policy: usize, kind: i32): void {
-  sipStart(hashKey0 ^ ((u64((policy - POLICIES) / POLICY_BYTES) << 3) | u64(kind)), hashKey1);
+function hashKey(policy: usize, kind: i32): u64 {
+  return hashKey0 ^ ((u64((policy - POLICIES) / POLICY_BYTES) << 3) | u64(kind));
 }
 
 /** Hashes `length` bytes of the lane, from byte `offset` of its key bytes. */
 // @ts-ignore: decorator
 @inline
 export function hashAt(policy: usize, kind: i32, offset: u32, length: u32): void {
-  start(policy, kind);
-  const from = lane + LANE_BYTES + offset;
-  const whole = length & ~7;
-  sipWords(from, whole);
-  sipFinish(from + whole, length);
+  sipHash(lane + LANE_BYTES + offset, length, length, hashKey(policy, kind), hashKey1, 0, SIP_START | SIP_END);
 }
 
 // @ts-ignore: decorator
 @inline
 export function hashNumber(policy: usize, key: f64): void {
-  start(policy, NUMBER);
   // One key for 0 and -0.
   store<f64>(lane, key + 0, LANE_BYTES);
-  sipWords(lane + LANE_BYTES, 8);
-  sipFinish(lane + LANE_BYTES, 8);
+  hashAt(policy, NUMBER, 0, 8);
 }
 
 function keep(policy: usize): void {
@@ -82,24 +77,14 @@ export function keyOfNumber(policy: usize, key: f64): void {
 // LANE_PART bytes long.
 export const LANE_PART: i32 = 4096;
 
-export function keyStart(policy: usize, kind: i32): void {
-  start(policy, kind);
-  sipSave(lane + LANE_HASH);
-}
-
-export function keyPart(): void {
-  sipLoad(lane + LANE_HASH);
-  sipWords(lane + LANE_BYTES, LANE_PART);
-  sipSave(lane + LANE_HASH);
+export function keyPart(policy: usize, kind: i32, isFirst: i32): void {
+  sipHash(lane + LANE_BYTES, LANE_PART, 0, hashKey(policy, kind), hashKey1, lane + LANE_HASH, isFirst ? SIP_START : 0);
 }
 
 /** The last `length` (less than LANE_PART) of `total` bytes. */
 export function keyEnd(policy: usize, length: u32, total: u32): void {
   assert(length < u32(LANE_PART));
-  sipLoad(lane + LANE_HASH);
-  const whole = length & ~7;
-  sipWords(lane + LANE_BYTES, whole);
-  sipFinish(lane + LANE_BYTES + whole, total);
+  sipHash(lane + LANE_BYTES, length, total, 0, 0, lane + LANE_HASH, SIP_END);
   keep(policy);
 }
 
@@ -132,16 +117,7 @@ export function keepInBatch(policy: usize, i: i32): void {
   store<u32>(entry, u32(b), 12);
   // Four loads that nothing waits for: the lines arrive while others are hashed.
   touch(a);
-  touch(a + 64);
+  touch(a + SLOT_STATE);
   touch(b);
-  touch(b + 64);
+  touch(b + SLOT_STATE);
 }
-
-// @ts-ignore: decorator
-@inline
-function touch(at: usize): void {
-  touched ^= atomic.load<u32>(at);
-}
-
-/** Keeps the touches alive through the optimisers. */
-let touched: u32 = 0;

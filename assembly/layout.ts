@@ -5,7 +5,7 @@
 //   4096     policies          1024 records of 512 bytes
 //            locks             1024 words, 16 bytes apart
 //            threads           one lane a thread: registers, scratch, stats
-//            sets              8 slots of 16 bytes each
+//            sets              128 bytes each: 8 key words, 8 state words
 //
 // Zeroed memory is a valid table of fresh keys without policies, so pages that
 // nobody touched cost nothing.
@@ -169,7 +169,9 @@ export const THREAD_BYTES: usize = LANE_STATS + usize(POLICY_COUNT) * STATS_BYTE
 
 // --- sets -------------------------------------------------------------------
 //
-// A slot is [key word u64][state word u64].
+// A set is two cache lines, key words in the first and state words in the
+// second, so that four vector compares look through it. A slot is the address
+// of its key word; its state word is one line further on.
 //
 //   key word    fingerprint (54 bits) | policy number (10 bits); 0 is an empty slot
 //   state word  virtual time (62 bits) | tag (2 bits); 0 is a key never seen
@@ -178,10 +180,14 @@ export const THREAD_BYTES: usize = LANE_STATS + usize(POLICY_COUNT) * STATS_BYTE
 // is BUSY: a claimer is about to give the slot to another key, and the upper
 // bits hold its thread number + 1. Deciders that meet BUSY look up again.
 
-export const SLOT_BYTES: usize = 16;
 export const SLOT_COUNT: i32 = 8;
-export const SET_BYTES: usize = SLOT_BYTES * usize(SLOT_COUNT);
-export const SLOT_STATE: usize = 8;
+export const SLOT_STEP: usize = 8;
+export const SLOT_STATE: usize = 64;
+export const SET_BYTES: usize = 128;
+/** Sets in a page; a table has whole pages of them. */
+export const PAGE_SETS: u64 = 32;
+/** Where the slots of a set end. */
+export const SLOTS_END: usize = SLOT_STEP * usize(SLOT_COUNT);
 export const TAG_BITS: u64 = 3;
 export const BUSY: u64 = 3;
 
@@ -193,6 +199,8 @@ export const BURST_LIMIT: u64 = 1 << 58;
 export const AHEAD_LIMIT: u64 = 1 << 59;
 
 // What one part writes another verifies; what must not overlap fails to compile.
+if (usize(PAGE_SETS) * SET_BYTES != 4096) ERROR("a page of sets is no page of memory");
+if (SLOTS_END > SLOT_STATE) ERROR("key words run into state words");
 if (THREADS % 64 != 0) ERROR("lanes must start on a cache line");
 if (POLICY_NAME + usize(POLICY_NAME_MAX) > POLICY_PIECE) ERROR("a name runs into its clock");
 if (POLICY_PIECE + 2 * PIECE_BYTES > POLICY_GLOBAL) ERROR("a clock runs into the global word");

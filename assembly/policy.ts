@@ -6,9 +6,9 @@
 // force; `recover` then opens the lock.
 
 import {
-  BUSY, HEADER_POLICY_COUNT, HEADER_POLICY_LOCK, LANE_ACT, LANE_NAME, LANE_PIECE, PIECE_BYTES, POLICIES, POLICY_BURST,
+  HEADER_POLICY_COUNT, HEADER_POLICY_LOCK, LANE_ACT, LANE_NAME, LANE_PIECE, PIECE_BYTES, POLICIES, POLICY_BURST,
   POLICY_BYTES, POLICY_COUNT, POLICY_GLOBAL, POLICY_KIND, POLICY_LOCK, POLICY_NAME, POLICY_NAME_BYTES,
-  POLICY_NAME_MAX, POLICY_PIECE, POLICY_RATE, POLICY_BITS, POLICY_VERSION, SET_BYTES, SLOT_BYTES, SLOT_STATE, TAG_BITS,
+  POLICY_NAME_MAX, POLICY_PIECE, POLICY_RATE, POLICY_BITS, POLICY_VERSION, SET_BYTES, SLOTS_END, SLOT_STATE, SLOT_STEP, TAG_BITS,
 } from "./layout";
 import { nanoseconds, pieceOf, reading, translated, isCurrent } from "./clock";
 import { lane, owner, setCount, sets } from "./thread";
@@ -80,7 +80,9 @@ export function retag(policy: usize, tag: u64): void {
   retagWord(policy, policy + POLICY_GLOBAL, tag);
   const number = u64((policy - POLICIES) / POLICY_BYTES);
   const end = sets + usize(setCount) * SET_BYTES;
-  for (let slot = sets; slot < end; slot += SLOT_BYTES) {
-    if ((atomic.load<u64>(slot) & POLICY_BITS) == number) retagWord(policy, slot + SLOT_STATE, tag);
+  for (let set = sets; set < end; set += SET_BYTES) {
+    for (let slot = set; slot < set + SLOTS_END; slot += SLOT_STEP) {
+      if ((atomic.load<u64>(slot) & POLICY_BITS) == number) retagWord(policy, slot + SLOT_STATE, tag);
+    }
   }
 }

@@ -2,7 +2,7 @@
 
 import {
   HEADER_HASH_KEY, HEADER_MAGIC, HEADER_SET_COUNT, HEADER_THREAD_COUNT, HEADER_VERSION, LANE_NAP, LANE_STATS,
-  LAYOUT_VERSION, MAGIC, POLICIES, POLICY_BYTES, STATS_BYTES, STATS_CONTENDED, THREADS, THREAD_BYTES,
+  LAYOUT_VERSION, MAGIC, PAGE_SETS, POLICIES, POLICY_BYTES, STATS_BYTES, STATS_CONTENDED, THREADS, THREAD_BYTES,
 } from "./layout";
 
 /** This thread's number + 1, as lock owner and in BUSY words. */
@@ -26,12 +26,12 @@ export function enter(thread: i32): void {
   setCount = load<u32>(0, HEADER_SET_COUNT);
   hashKey0 = load<u64>(0, HEADER_HASH_KEY);
   hashKey1 = load<u64>(0, HEADER_HASH_KEY + 8);
-  assert(setCount > 0);
+  assert(setCount > 0 && setCount % u32(PAGE_SETS) == 0);
 }
 
-/** Where the sets of a table for `threadCount` threads begin: on a pair of cache lines. */
+/** Where the sets of a table for `threadCount` threads begin: on a page. */
 export function setsOffset(threadCount: i32): usize {
-  return (THREADS + usize(threadCount) * THREAD_BYTES + 127) & ~127;
+  return (THREADS + usize(threadCount) * THREAD_BYTES + 4095) & ~4095;
 }
 
 /** Adds one to a counter of this thread. Nobody else writes it. */

@@ -10,8 +10,7 @@ export interface KernelExports {
   keyOfBytes(policy: number, kind: number, length: number): void
   keyOfNumber(policy: number, key: number): void
   keyOfWords(low: number, high: number, a: number): void
-  keyStart(policy: number, kind: number): void
-  keyPart(): void
+  keyPart(policy: number, kind: number, isFirst: number): void
   keyEnd(policy: number, length: number, total: number): void
   allowText(policy: number, length: number, cost: number, ms: number): number
   allowNumber(policy: number, key: number, cost: number, ms: number): number

@@ -38,14 +38,27 @@ export function finite(key: number): number {
  * character. False if one of them is beyond Latin-1; the lane then holds nothing.
  */
 export function writeText(table: Table, key: string): boolean {
-  const { bytes, textAt: from } = table
+  const { words } = table
   const length = key.length
+  let to = table.textAt >> 2
   let all = 0
-  for (let i = 0; i < length; i++) {
+  let i = 0
+  for (; i + 4 <= length; i += 4) {
+    const a = key.charCodeAt(i)
+    const b = key.charCodeAt(i + 1)
+    const c = key.charCodeAt(i + 2)
+    const d = key.charCodeAt(i + 3)
+    all |= a | b | c | d
+    words[to++] = a | (b << 8) | (c << 16) | (d << 24)
+  }
+  let rest = 0
+  for (let shift = 0; i < length; i++, shift += 8) {
     const code = key.charCodeAt(i)
     all |= code
-    bytes[from + i] = code
+    rest |= code << shift
   }
+  words[to] = rest
+
   return all < 256
 }
 
@@ -76,11 +89,10 @@ function putBytes(table: Table, record: number, kind: number, key: Uint8Array): 
     kernel.keyOfBytes(record, kind, length)
     return
   }
-  kernel.keyStart(record, kind)
   let done = 0
   for (; length - done >= at.LANE_PART; done += at.LANE_PART) {
     bytes.set(key.subarray(done, done + at.LANE_PART), from)
-    kernel.keyPart()
+    kernel.keyPart(record, kind, done === 0 ? 1 : 0)
   }
   bytes.set(key.subarray(done), from)
   kernel.keyEnd(record, length - done, length)

@@ -124,6 +124,10 @@ export class Limiter {
     for (let from = 0; from < length; from += most) {
       const count = Math.min(most, length - from)
       let i = 0
+      // Reading the lengths first lets the misses on the strings themselves overlap.
+      let characters = 0
+      for (let j = 0; j < count; j++) characters += (keys[from + j] as string)?.length
+      if (characters === Infinity) break
       try {
         for (; i < count; i++) {
           const key = keys[from + i]

@@ -12,7 +12,7 @@ import { join } from './threads.js'
 import { keepTicking } from './ticker.js'
 
 export interface SluiceOptions {
-  /** Keys to have room for at once, over all limiters: 1 to 100 million. Costs 21.4 bytes each, once used. */
+  /** Keys to have room for at once, over all limiters: 1 to 100 million. Costs 22.9 bytes each, once used. */
   capacity: number
   /**
    * 'precise' (default) reads the monotonic clock for every call. 'coarse' reads

@@ -26,8 +26,8 @@ export interface TableOptions {
 }
 
 const PAGE_BYTES = 65536
-/** Share of slots that `capacity` keys fill: sets of 8 then overflow for about 1 key in 70,000. */
-const FILL = 0.75
+/** Share of slots that `capacity` keys fill: both sets of a key are then full for about 1 key in 36,000. */
+const FILL = 0.7
 
 export class Table {
   readonly memory: WebAssembly.Memory
@@ -77,8 +77,9 @@ export class Table {
   }
 
   static create(options: TableOptions): Table {
-    const { at, setsOffset } = kernelConstants()
-    const setCount = Math.max(2, Math.ceil(options.capacity / FILL / at.SLOT_COUNT))
+    const { at, wide, setsOffset } = kernelConstants()
+    const pageSets = Number(wide.PAGE_SETS)
+    const setCount = Math.ceil(options.capacity / FILL / at.SLOT_COUNT / pageSets) * pageSets
     const byteLength = setsOffset(options.maxThreads) + setCount * at.SET_BYTES
     const pages = Math.ceil(byteLength / PAGE_BYTES)
     // Fixed size: growing a shared memory makes atomics in other threads trap.
