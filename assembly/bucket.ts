@@ -16,7 +16,7 @@
 import {
   AHEAD_LIMIT, BUSY, FLAG_CUT_WAIT, FLAG_PAY_LATER, FLAG_UNLIMITED, HEADER_WHEN_FULL, ADMIT, LANE_ACT, LANE_DELAY_NS, LANE_KEY,
   LANE_REMAINING, LANE_RESET_NS, LANE_RETRY_NS, LANE_SET_A, LANE_SET_B, LANE_TOKENS, PIECE_BURST,
-  PIECE_BURST_TOKENS, PIECE_FLAGS, PIECE_NS_A_UNIT, PIECE_TOKEN_SHIFT, POLICY_GLOBAL, POLICY_VERSION, SLOT_STATE, STATS_ALLOWED,
+  PIECE_BURST_TOKENS, PIECE_FLAGS, PIECE_TOKEN_SHIFT, POLICY_GLOBAL, POLICY_VERSION, SLOT_STATE, STATS_ALLOWED,
   STATS_CONTENDED, STATS_DENIED, STATS_FULL_ALLOWED, STATS_FULL_DENIED, TAG_BITS,
 } from "./layout";
 import { isCurrent, nanoseconds, nanosecondsUntil, pieceOf, reading, translated, wholeNanosecondsUntil } from "./clock";
@@ -155,7 +155,8 @@ function isOurs(slot: usize, mode: i32): bool {
  * the global bucket, allows a wait of up to `maxWaitMs`, and leaves in the
  * lane: tokens and remaining after it, ns until a refused cost would conform
  * (0 if it does, Infinity never), ns until the bucket is full, ns until a
- * granted cost may act, and the virtual time at which it may.
+ * granted cost may act, and the virtual time at which it may (0 if nothing was
+ * charged, so that there is nothing to cancel).
  */
 export function decide(policy: usize, mode: i32, cost: u32, ms: f64, maxWaitMs: f64): i32 {
   const now = nanoseconds(ms);
@@ -177,7 +178,7 @@ export function decide(policy: usize, mode: i32, cost: u32, ms: f64, maxWaitMs: 
 
     if (flags & FLAG_UNLIMITED) {
       if (mode & CONSUME) count(policy, STATS_ALLOWED);
-      answer(f64(burst) / f64(u64(1) << shift), 0, 0, 0, v);
+      answer(f64(burst) / f64(u64(1) << shift), 0, 0, 0, 0);
       return 1;
     }
 
@@ -205,7 +206,6 @@ export function decide(policy: usize, mode: i32, cost: u32, ms: f64, maxWaitMs: 
     let isGranted = act <= horizon || (maxWaitMs == Infinity && (mode & EVEN_NEVER) != 0);
     const isNever = !(flags & FLAG_PAY_LATER) && cost > burstTokens;
     if (isNever || next - v > AHEAD_LIMIT && next > v) isGranted = false;
-    if (maxWaitMs == Infinity && !(mode & EVEN_NEVER) && load<f64>(piece, PIECE_NS_A_UNIT) == Infinity && act > v) isGranted = false;
     if (mode & DEBT) {
       isGranted = true;
       if (next > v && next - v > AHEAD_LIMIT) next = (v + AHEAD_LIMIT) & ~TAG_BITS | (v & TAG_BITS);
@@ -217,7 +217,7 @@ export function decide(policy: usize, mode: i32, cost: u32, ms: f64, maxWaitMs: 
         if (claimed == CLAIM_AGAIN) continue;
         if (claimed == CLAIM_FULL) {
           const answered = full(policy);
-          answer(f64(burst) / f64(u64(1) << shift), answered ? 0 : nanosecondsUntil(piece, now, i64(burst)), 0, 0, v);
+          answer(f64(burst) / f64(u64(1) << shift), answered ? 0 : nanosecondsUntil(piece, now, i64(burst)), 0, 0, 0);
           return answered;
         }
       } else if (atomic.cmpxchg<u64>(slot, seen, next, SLOT_STATE) != seen) {
@@ -277,7 +277,7 @@ export function restore(policy: usize, mode: i32, cost: f64, act: u64, ms: f64):
     const floor = v - burst;
     const z = word > floor ? word : floor;
     let back = cost * f64(u64(1) << shift) < f64(AHEAD_LIMIT) ? u64(cost) << shift : AHEAD_LIMIT;
-    if (acted && z > acted) back = z - acted < back ? back - (z - acted) : 0;
+    if (act && z > acted) back = z - acted < back ? back - (z - acted) : 0;
     if (back > z - floor) back = z - floor;
     if (!back) return 0;
     if (atomic.cmpxchg<u64>(slot, seen, z - back, SLOT_STATE) == seen) return 1;

@@ -39,7 +39,8 @@ export class BucketReservation implements Reservation {
     this.#bucket = bucket
     this.#cost = cost
     this.#actAtMs = nowMs + Math.floor(delayNs) / 1e6
-    this.#isOpen = granted && cost > 0
+    // A cost of 0, an infinite rate or a full table that admits charge nothing.
+    this.#isOpen = granted && cost > 0 && (this.actLow | this.actHigh) !== 0
   }
 
   cancel(nowMs = this.#bucket.table.clock.now()): boolean {

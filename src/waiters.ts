@@ -146,7 +146,8 @@ export class Waiters {
         this.#leave(first)
         first.settle(new SluiceError('ERR_SLUICE_TIMEOUT', 'the deadline passed while waiting: the rate was lowered; the tokens went back'))
       } else {
-        first.actMs = nowMs + ns / 1e6
+        // Later than now, even where a ns is less than the clock's double can tell.
+        first.actMs = nowMs + Math.max(ns / 1e6, nowMs * 2 ** -51)
         first.wakeMs = Math.min(first.actMs, first.deadlineMs)
         this.#settlePlace(first)
       }
