@@ -19,12 +19,13 @@ import {
 
 /**
  * Whole nanoseconds of a time in milliseconds since the table's epoch, which is
- * not before it; saturates. Adding a half is 8 cycles shorter than `nearest`.
+ * not before it; saturates. Adding a half is 8 cycles shorter than `nearest`;
+ * from 2^52 ns (52 days) on a double has no halves and the sum would round up.
  */
 // @ts-ignore: decorator
 @inline
 export function nanoseconds(ms: f64): i64 {
-  return i64(ms * 1e6 + 0.5);
+  return i64(ms * 1e6 + (ms < 4503599627.0 ? 0.5 : 0.0));
 }
 
 /** The piece that is in force under `version`. */
