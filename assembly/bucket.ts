@@ -44,10 +44,10 @@ export function allowKey(policy: usize, key: u64, a: usize, b: usize, cost: u32,
     const version = atomic.load<u32>(policy, POLICY_VERSION);
     const piece = pieceOf(policy, version);
     const v = reading(piece, now);
-    const floor = v - atomic.load<u64>(piece, PIECE_BURST);
-    const need = u64(cost) << atomic.load<i32>(piece, PIECE_TOKEN_SHIFT);
-    const isTooMuch = cost > atomic.load<u32>(piece, PIECE_BURST_TOKENS);
-    const flags = atomic.load<i32>(piece, PIECE_FLAGS);
+    const floor = v - load<u64>(piece, PIECE_BURST);
+    const need = u64(cost) << load<i32>(piece, PIECE_TOKEN_SHIFT);
+    const isTooMuch = cost > load<u32>(piece, PIECE_BURST_TOKENS);
+    const flags = load<i32>(piece, PIECE_FLAGS);
     if (!isCurrent(policy, version)) continue;
     if (flags) {
       store<u64>(lane, key, LANE_KEY);
@@ -94,10 +94,10 @@ export function allowGlobal(policy: usize, cost: u32, ms: f64): i32 {
     const version = atomic.load<u32>(policy, POLICY_VERSION);
     const piece = pieceOf(policy, version);
     const v = reading(piece, now);
-    const floor = v - atomic.load<u64>(piece, PIECE_BURST);
-    const need = u64(cost) << atomic.load<i32>(piece, PIECE_TOKEN_SHIFT);
-    const isTooMuch = cost > atomic.load<u32>(piece, PIECE_BURST_TOKENS);
-    const flags = atomic.load<i32>(piece, PIECE_FLAGS);
+    const floor = v - load<u64>(piece, PIECE_BURST);
+    const need = u64(cost) << load<i32>(piece, PIECE_TOKEN_SHIFT);
+    const isTooMuch = cost > load<u32>(piece, PIECE_BURST_TOKENS);
+    const flags = load<i32>(piece, PIECE_FLAGS);
     const seen = atomic.load<u64>(policy, POLICY_GLOBAL);
     if (!isCurrent(policy, version)) continue;
     if (flags) return decide(policy, CONSUME | GLOBAL, cost, ms, 0);
@@ -166,10 +166,10 @@ export function decide(policy: usize, mode: i32, cost: u32, ms: f64, maxWaitMs: 
     const version = atomic.load<u32>(policy, POLICY_VERSION);
     const piece = pieceOf(policy, version);
     const v = reading(piece, now);
-    const burst = atomic.load<u64>(piece, PIECE_BURST);
-    const burstTokens = atomic.load<u32>(piece, PIECE_BURST_TOKENS);
-    const shift = atomic.load<i32>(piece, PIECE_TOKEN_SHIFT);
-    const flags = atomic.load<i32>(piece, PIECE_FLAGS);
+    const burst = load<u64>(piece, PIECE_BURST);
+    const burstTokens = load<u32>(piece, PIECE_BURST_TOKENS);
+    const shift = load<i32>(piece, PIECE_TOKEN_SHIFT);
+    const flags = load<i32>(piece, PIECE_FLAGS);
     const wait = nanoseconds(maxWaitMs);
     const end = now > 0 && wait > i64.MAX_VALUE - 1 - now ? i64.MAX_VALUE - 1 : now + wait;
     let horizon = wait > 0 ? reading(piece, end) : v;
@@ -260,9 +260,9 @@ export function restore(policy: usize, mode: i32, cost: f64, act: u64, ms: f64):
     const version = atomic.load<u32>(policy, POLICY_VERSION);
     const piece = pieceOf(policy, version);
     const v = reading(piece, now);
-    const burst = atomic.load<u64>(piece, PIECE_BURST);
-    const shift = atomic.load<i32>(piece, PIECE_TOKEN_SHIFT);
-    const flags = atomic.load<i32>(piece, PIECE_FLAGS);
+    const burst = load<u64>(piece, PIECE_BURST);
+    const shift = load<i32>(piece, PIECE_TOKEN_SHIFT);
+    const flags = load<i32>(piece, PIECE_FLAGS);
     const slot = target(policy, mode);
     if (!slot || flags & FLAG_UNLIMITED) return 0;
     const seen = atomic.load<u64>(slot, SLOT_STATE);
@@ -294,8 +294,8 @@ export function setTokens(policy: usize, mode: i32, tokens: f64, ms: f64): void 
     const version = atomic.load<u32>(policy, POLICY_VERSION);
     const piece = pieceOf(policy, version);
     const v = reading(piece, now);
-    const burst = atomic.load<u64>(piece, PIECE_BURST);
-    const shift = atomic.load<i32>(piece, PIECE_TOKEN_SHIFT);
+    const burst = load<u64>(piece, PIECE_BURST);
+    const shift = load<i32>(piece, PIECE_TOKEN_SHIFT);
     const slot = target(policy, mode);
     if (!slot) return;
     const seen = atomic.load<u64>(slot, SLOT_STATE);
@@ -319,7 +319,7 @@ export function untilAct(policy: usize, actLow: u32, actHigh: u32, ms: f64): f64
   while (true) {
     const version = atomic.load<u32>(policy, POLICY_VERSION);
     const piece = pieceOf(policy, version);
-    const isUnlimited = atomic.load<i32>(piece, PIECE_FLAGS) & FLAG_UNLIMITED;
+    const isUnlimited = load<i32>(piece, PIECE_FLAGS) & FLAG_UNLIMITED;
     const tag = reading(piece, now) & TAG_BITS;
     const word = (act & TAG_BITS) == tag ? act : translated(piece, act);
     const ns = isUnlimited ? 0 : wholeNanosecondsUntil(piece, now, word);

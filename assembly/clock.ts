@@ -6,6 +6,11 @@
 // are the policy's tag, so that readings, words and differences need no
 // masking: a burst or a cost is a multiple of 4 units.
 //
+// A piece is read with plain loads between two atomic loads of the version. An
+// atomic one costs bounds and alignment checks in V8, and would not help: the
+// piece in force is written again only after the version has moved on and a
+// whole further piece has been computed, ages after any load in flight is done.
+//
 // The product has up to 124 bits: (dt << PRE_SHIFT) x MULTIPLIER, whose high
 // half, shifted right by SHIFT + 1 and rounded to nearest, is the number of
 // quarter-free units. MULTIPLIER carries 64 significant bits of the rate, so
@@ -54,13 +59,13 @@ function highProduct(a: u64, b: u64): u64 {
 // @ts-ignore: decorator
 @inline
 export function reading(piece: usize, now: i64): u64 {
-  const limit = atomic.load<i64>(piece, PIECE_DT_LIMIT);
-  let dt = now - atomic.load<i64>(piece, PIECE_T0);
+  const limit = load<i64>(piece, PIECE_DT_LIMIT);
+  let dt = now - load<i64>(piece, PIECE_T0);
   dt = dt < 0 ? 0 : dt;
   dt = dt > limit ? limit : dt;
-  const high = highProduct(u64(dt) << atomic.load<i32>(piece, PIECE_PRE_SHIFT), atomic.load<u64>(piece, PIECE_MULTIPLIER));
-  const units = ((high >> atomic.load<i32>(piece, PIECE_SHIFT)) + 1) >> 1;
-  return atomic.load<u64>(piece, PIECE_V0) + (units << 2);
+  const high = highProduct(u64(dt) << load<i32>(piece, PIECE_PRE_SHIFT), load<u64>(piece, PIECE_MULTIPLIER));
+  const units = ((high >> load<i32>(piece, PIECE_SHIFT)) + 1) >> 1;
+  return load<u64>(piece, PIECE_V0) + (units << 2);
 }
 
 /** Nanoseconds until the clock gains `units`: 0 at once, Infinity never. */

@@ -88,8 +88,8 @@ function lack(key: u64, word: u64, now: i64): f64 {
     const version = atomic.load<u32>(policy, POLICY_VERSION);
     const piece = pieceOf(policy, version);
     const v = reading(piece, now);
-    const burst = atomic.load<u64>(piece, PIECE_BURST);
-    const isUnlimited = atomic.load<i32>(piece, PIECE_FLAGS) & FLAG_UNLIMITED;
+    const burst = load<u64>(piece, PIECE_BURST);
+    const isUnlimited = load<i32>(piece, PIECE_FLAGS) & FLAG_UNLIMITED;
     const z = (word & TAG_BITS) == (v & TAG_BITS) ? word : translated(piece, word);
     if (!isCurrent(policy, version)) continue;
     if (isUnlimited) return 0;
