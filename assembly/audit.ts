@@ -2,11 +2,12 @@
 // under way, a claim may show as BUSY and a word may be newer than its clock.
 
 import {
-  AHEAD_LIMIT, BUSY, HEADER_POLICY_COUNT, HEADER_POLICY_LOCK, LANE_BATCH, LOCKS, LOCK_BYTES, LOCK_COUNT, PIECE_BURST,
+  AHEAD_LIMIT, BUSY, FLAG_SLIDING, HEADER_POLICY_COUNT, HEADER_POLICY_LOCK, LANE_BATCH, LOCKS, LOCK_BYTES, LOCK_COUNT, PIECE_BURST, PIECE_FLAGS,
   POLICIES, POLICY_BITS, POLICY_BYTES, POLICY_LOCK, POLICY_VERSION, SET_BYTES, SLOTS_END, SLOT_STATE, SLOT_STEP, TAG_BITS,
 } from "./layout";
 import { nanoseconds, pieceOf, reading, translated } from "./clock";
 import { lane, setCount, sets } from "./thread";
+import { slidingLack } from "./sliding";
 import { otherSet } from "./table";
 
 // The counts, left in the lane's batch as u32.
@@ -62,7 +63,9 @@ export function audit(ms: f64): void {
       const piece = pieceOf(policy, atomic.load<u32>(policy, POLICY_VERSION));
       const v = reading(piece, now);
       const z = translated(piece, word);
-      if (z <= v - load<u64>(piece, PIECE_BURST)) add(AUDIT_FRESH);
+      if (load<i32>(piece, PIECE_FLAGS) & FLAG_SLIDING) {
+        if (slidingLack(piece, word, now) <= 0) add(AUDIT_FRESH);
+      } else if (z <= v - load<u64>(piece, PIECE_BURST)) add(AUDIT_FRESH);
       else if (z > v && z - v > AHEAD_LIMIT + TAG_BITS) add(AUDIT_TORN);
       const other = otherSet(set, key);
       // Of two slots of one key, the lower counts.

@@ -5,7 +5,8 @@
 // since the table's epoch, and a virtual time crosses as two 32-bit halves.
 
 import { BATCH_MAX, LANE_ANSWERS, LANE_KEY } from "./layout";
-import { allowKey, restore } from "./bucket";
+import { allowKey } from "./bucket";
+import { restore } from "./restore";
 import { batchEntry, firstSet, hashAt, hashNumber, keepInBatch, keyWord, TEXT } from "./key";
 import { lane } from "./thread";
 import { otherSet } from "./table";
@@ -15,7 +16,9 @@ export { enter, setsOffset } from "./thread";
 export { recover } from "./table";
 export { keyEnd, keyOfBytes, keyOfNumber, keyOfWords, keyPart, LANE_PART } from "./key";
 export { TEXT, WIDE_TEXT, NUMBER, BIGINT, WIDE_BIGINT, BYTES } from "./key";
-export { allowGlobal, decide, setTokens, untilAct, CONSUME, DEBT, EVEN_NEVER, GLOBAL } from "./bucket";
+export { allowGlobal } from "./bucket";
+export { decide, ANSWER, CONSUME, DEBT, EVEN_NEVER, GLOBAL } from "./decide";
+export { setTokens, untilAct } from "./restore";
 export { append, publish, readingOf, retag, POLICY_MOVED, POLICY_LOCKED } from "./policy";
 export {
   audit, AUDIT_USED, AUDIT_FRESH, AUDIT_BUSY, AUDIT_TORN, AUDIT_DOUBLES, AUDIT_STRANGERS, AUDIT_LOCKS,

@@ -51,6 +51,7 @@ export const ADMIT: i32 = 2;
 //  16 declared rate f64           24 declared burst f64       32 name (96 bytes)
 // 128 piece 0 (128 bytes)        256 piece 1 (128 bytes)
 // 384 the global bucket's word, alone on its line
+// 448 declared extra f64         456 declared flags i32
 //
 // The piece in force is number (version & 1). A writer fills the other one and
 // then stores version + 1: readers never wait, and a writer that dies leaves
@@ -70,6 +71,8 @@ export const POLICY_NAME: usize = 32;
 export const POLICY_NAME_MAX: i32 = 96;
 export const POLICY_PIECE: usize = 128;
 export const POLICY_GLOBAL: usize = 384;
+export const POLICY_EXTRA: usize = 448;
+export const POLICY_FLAGS: usize = 456;
 
 // A piece of a policy's clock (see clock.ts for what the numbers mean).
 //
@@ -80,6 +83,7 @@ export const POLICY_GLOBAL: usize = 384;
 //  64 flags i32   68 tag i32
 //  72, 88 the two older tags, the newer first: from u64, shift i32, fresh i32
 // 104 rate f64  112 burst f64, as the user said them
+// 120 extra i64: a window in ns, or how far a queue may run ahead in units
 
 export const PIECE_BYTES: usize = 128;
 export const PIECE_V0: usize = 0;
@@ -97,6 +101,7 @@ export const PIECE_TAG: usize = 68;
 export const PIECE_OLDER: usize = 72;
 export const PIECE_RATE: usize = 104;
 export const PIECE_BURST_SAID: usize = 112;
+export const PIECE_EXTRA: usize = 120;
 export const OLDER_BYTES: usize = 16;
 export const OLDER_FROM: usize = 0;
 export const OLDER_SHIFT: usize = 8;
@@ -108,6 +113,14 @@ export const FLAG_UNLIMITED: i32 = 1;
 export const FLAG_PAY_LATER: i32 = 2;
 /** A wait is cut to whole nanoseconds, so a shortage of less than one is none (Go). */
 export const FLAG_CUT_WAIT: i32 = 4;
+/** Waits queue up to a length, and what does not fit is refused (leaky bucket as a queue). */
+export const FLAG_QUEUE: i32 = 8;
+/** The clock flows in steps of a burst, one a window (fixed window). */
+export const FLAG_STEP: i32 = 16;
+/** The word holds the counts of two windows (sliding window counter). */
+export const FLAG_SLIDING: i32 = 32;
+/** What would be refused is admitted, and counted. */
+export const FLAG_SHADOW: i32 = 64;
 
 // --- locks ------------------------------------------------------------------
 //
@@ -164,6 +177,7 @@ export const STATS_CONTENDED: usize = 24;
 export const STATS_FULL_DENIED: usize = 32;
 export const STATS_FULL_ALLOWED: usize = 40;
 export const STATS_CLAIMED: usize = 48;
+export const STATS_SHADOWED: usize = 56;
 
 export const THREAD_BYTES: usize = LANE_STATS + usize(POLICY_COUNT) * STATS_BYTES;
 

@@ -7,7 +7,7 @@
 
 import {
   HEADER_POLICY_COUNT, HEADER_POLICY_LOCK, LANE_ACT, LANE_NAME, LANE_PIECE, PIECE_BYTES, POLICIES, POLICY_BURST,
-  POLICY_BYTES, POLICY_COUNT, POLICY_GLOBAL, POLICY_KIND, POLICY_LOCK, POLICY_NAME, POLICY_NAME_BYTES,
+  POLICY_BYTES, POLICY_COUNT, POLICY_EXTRA, POLICY_FLAGS, POLICY_GLOBAL, POLICY_KIND, POLICY_LOCK, POLICY_NAME, POLICY_NAME_BYTES,
   POLICY_NAME_MAX, POLICY_PIECE, POLICY_RATE, POLICY_BITS, POLICY_VERSION, SET_BYTES, SLOTS_END, SLOT_STATE, SLOT_STEP, TAG_BITS,
 } from "./layout";
 import { nanoseconds, pieceOf, reading, translated, isCurrent } from "./clock";
@@ -22,7 +22,7 @@ export const POLICY_LOCKED: i32 = -1;
  * staged in the lane, if there are `expected` policies so far. Its number, POLICY_MOVED if others were appended
  * meanwhile, or POLICY_LOCKED if somebody is appending.
  */
-export function append(expected: i32, kind: i32, nameBytes: i32, rate: f64, burst: f64): i32 {
+export function append(expected: i32, kind: i32, nameBytes: i32, rate: f64, burst: f64, extra: f64, flags: i32): i32 {
   assert(u32(nameBytes) <= u32(POLICY_NAME_MAX));
   const number = expected + 1;
   assert(u32(number) < u32(POLICY_COUNT));
@@ -34,6 +34,8 @@ export function append(expected: i32, kind: i32, nameBytes: i32, rate: f64, burs
     store<i32>(policy, nameBytes, POLICY_NAME_BYTES);
     store<f64>(policy, rate, POLICY_RATE);
     store<f64>(policy, burst, POLICY_BURST);
+    store<f64>(policy, extra, POLICY_EXTRA);
+    store<i32>(policy, flags, POLICY_FLAGS);
     memory.copy(policy + POLICY_NAME, lane + LANE_NAME, POLICY_NAME_MAX);
     memory.copy(policy + POLICY_PIECE, lane + LANE_PIECE, PIECE_BYTES);
     store<u64>(policy, load<u64>(lane, LANE_ACT), POLICY_GLOBAL);

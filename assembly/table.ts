@@ -30,12 +30,13 @@
 // lock and the BUSY word name it, and `recover` gives both back.
 
 import {
-  BUSY, EVICT, FLAG_UNLIMITED, HEADER_WHEN_FULL, LOCKS, LOCK_BYTES, LOCK_COUNT, LOCK_SLOT, PAGE_SETS, PIECE_BURST, PIECE_FLAGS,
+  BUSY, EVICT, FLAG_SLIDING, FLAG_UNLIMITED, HEADER_WHEN_FULL, LOCKS, LOCK_BYTES, LOCK_COUNT, LOCK_SLOT, PAGE_SETS, PIECE_BURST, PIECE_FLAGS,
   POLICIES, POLICY_BITS, POLICY_BYTES, POLICY_COUNT, POLICY_LOCK, SET_BYTES, SLOTS_END, SLOT_COUNT, SLOT_STATE, SLOT_STEP,
   STATS_CLAIMED, STATS_EVICTED, TAG_BITS, POLICY_VERSION, HEADER_POLICY_LOCK, BURST_LIMIT,
 } from "./layout";
 import { isCurrent, pieceOf, reading, translated } from "./clock";
 import { count, owner, yieldTo } from "./thread";
+import { slidingLack } from "./sliding";
 
 /** The set that goes with `set` for this key word: another of the same page. */
 // @ts-ignore: decorator
@@ -89,10 +90,11 @@ function lack(key: u64, word: u64, now: i64): f64 {
     const piece = pieceOf(policy, version);
     const v = reading(piece, now);
     const burst = load<u64>(piece, PIECE_BURST);
-    const isUnlimited = load<i32>(piece, PIECE_FLAGS) & FLAG_UNLIMITED;
+    const flags = load<i32>(piece, PIECE_FLAGS);
+    if (flags & FLAG_SLIDING) return slidingLack(piece, word, now);
     const z = (word & TAG_BITS) == (v & TAG_BITS) ? word : translated(piece, word);
     if (!isCurrent(policy, version)) continue;
-    if (isUnlimited) return 0;
+    if (flags & FLAG_UNLIMITED) return 0;
     const missing = i64(z - (v - burst));
     // A burst of 0 is never less than empty; debt still counts.
     return f64(missing) / (burst ? f64(burst) : f64(BURST_LIMIT));

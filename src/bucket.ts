@@ -1,6 +1,7 @@
 // One bucket: a policy and a key, hashed once, or the policy's global bucket.
 // What needs no speed goes through here.
 
+import { decisionIn, type Decision } from './decision.js'
 import { putKey, type Key } from './key.js'
 import type { Policy } from './policy.js'
 import type { Table } from './table.js'
@@ -41,7 +42,18 @@ export class Bucket {
 
   /** The kernel's general decision: true if granted. Its other answers are then in the lane. */
   decide(mode: number, cost: number, nowMs: number, maxWaitMs = 0): boolean {
-    return this.table.kernel.decide(this.record, this.#select(mode), cost, nowMs, maxWaitMs) === 1
+    return this.table.kernel.decide(this.record, this.#select(mode | this.table.at.ANSWER), cost, nowMs, maxWaitMs) === 1
+  }
+
+  /** Decides as of `nowMs`, taking what it grants or not. */
+  ask(takes: boolean, cost: number, nowMs: number): Decision {
+    return decisionIn(this.table, this.decide(takes ? this.table.at.CONSUME : 0, cost, nowMs), this.policy.burst)
+  }
+
+  /** The virtual time at which the last grant may act, in two halves; 0 if it charged nothing. */
+  get act(): [low: number, high: number] {
+    const { at, unsigned, lane } = this.table
+    return [unsigned[(lane + at.LANE_ACT) / 4], unsigned[(lane + at.LANE_ACT) / 4 + 1]]
   }
 
   refund(cost: number): boolean {

@@ -13,6 +13,11 @@ export function ownMs(): number {
   return performance.now()
 }
 
+/** ms since 1970 on the wall clock: to align windows once, never to decide. */
+export function wallMs(): number {
+  return Date.now()
+}
+
 /** The monotonic source, ns. The same in every thread of a process. */
 export function monotonicNs(): bigint {
   return process.hrtime.bigint()

@@ -25,7 +25,7 @@ export interface KernelExports {
   cancel(policy: number, mode: number, cost: number, actLow: number, actHigh: number, ms: number): number
   setTokens(policy: number, mode: number, tokens: number, ms: number): void
   untilAct(policy: number, actLow: number, actHigh: number, ms: number): number
-  append(expected: number, kind: number, nameBytes: number, rate: number, burst: number): number
+  append(expected: number, kind: number, nameBytes: number, rate: number, burst: number, extra: number, flags: number): number
   publish(policy: number, version: number): number
   readingOf(policy: number, ms: number): bigint
   retag(policy: number, tag: bigint): void

@@ -2,7 +2,7 @@
 // methods without the key, which is hashed once and not for every call.
 
 import { Bucket } from './bucket.js'
-import { decisionIn, type Decision } from './decision.js'
+import type { Decision } from './decision.js'
 import { checkCost, checkDuration, checkInteger, checkOptions, SluiceError, unexpected } from './errors.js'
 import type { Key } from './key.js'
 import type { Policy } from './policy.js'
@@ -62,18 +62,14 @@ export class KeyedLimiter {
 
   /** As `allow`, with the whole answer. */
   check(cost = 1): Decision {
-    return this.#ask(this.#bucket.table.at.CONSUME, cost)
+    checkCost(cost)
+    return this.#bucket.ask(true, cost, this.#clock.now())
   }
 
   /** What `check` would answer; takes nothing. */
   peek(cost = 1): Decision {
-    return this.#ask(0, cost)
-  }
-
-  #ask(mode: number, cost: number): Decision {
     checkCost(cost)
-    const { table, policy } = this.#bucket
-    return decisionIn(table, this.#bucket.decide(mode, cost, table.clock.now()), policy.burst)
+    return this.#bucket.ask(false, cost, this.#clock.now())
   }
 
   /** Takes `cost` tokens, from the future if need be, and says how long to wait before acting. */

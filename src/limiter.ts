@@ -26,7 +26,12 @@ export interface LimiterStats {
   fullAllowed: number
   /** Slots given to keys. */
   claimed: number
+  /** Calls that a limiter in shadow mode admitted and would have refused. */
+  shadowed: number
 }
+
+/** The policy behind a limiter; undefined for what is none. */
+export let policyOf: (limiter: Limiter) => Policy | undefined
 
 /**
  * Limits many keys by one policy. A key may be left out (or undefined): the
@@ -34,6 +39,10 @@ export interface LimiterStats {
  * to 2^31-1, 1 by default; 0 asks without taking.
  */
 export class Limiter {
+  static {
+    policyOf = (limiter) => (typeof limiter === 'object' && limiter !== null && #policy in limiter ? limiter.#policy : undefined)
+  }
+
   readonly #policy: Policy
   readonly #table: Table
   readonly #clock: Clock
@@ -41,9 +50,11 @@ export class Limiter {
   readonly #record: number
   readonly #waiters: Waiters
   readonly #global: KeyedLimiter
+  readonly #tier: (name: string) => Limiter
 
   /** Made by `sluice.tokenBucket()` and the like, or `sluice.limiter()`. */
-  constructor(policy: Policy) {
+  constructor(policy: Policy, tier: (name: string) => Limiter) {
+    this.#tier = tier
     this.#policy = policy
     this.#table = policy.table
     this.#clock = policy.table.clock
@@ -65,6 +76,11 @@ export class Limiter {
   /** Most tokens at once. */
   get burst(): number {
     return this.#policy.burst
+  }
+
+  /** The limiter of a tier: the same in all but its limits, with buckets of its own. Throws ERR_SLUICE_NO_POLICY if there is none. */
+  tier(name: string): Limiter {
+    return this.#tier(name)
   }
 
   /** This limiter for one key, hashed once; without a key, for the global bucket. */
@@ -100,7 +116,7 @@ export class Limiter {
     checkCost(cost)
     if (key === undefined) mode |= this.#table.at.GLOBAL
     else putKey(this.#table, this.#record, key)
-    const granted = this.#kernel.decide(this.#record, mode, cost, this.#clock.now(), 0) === 1
+    const granted = this.#kernel.decide(this.#record, mode | this.#table.at.ANSWER, cost, this.#clock.now(), 0) === 1
     return decisionIn(this.#table, granted, this.#policy.burst)
   }
 
@@ -178,14 +194,18 @@ export class Limiter {
     this.key(key).reset()
   }
 
-  /** Changes the rate, tokens per second, for all keys and threads at once. Tokens earned until now stay. */
+  /**
+   * Changes the rate, tokens per second, for all keys and threads at once.
+   * Tokens earned until now stay. Of a window it changes the limit, to the rate
+   * times its length.
+   */
   setRate(rate: number): void {
     checkRate(rate)
     this.#policy.set({ rate })
     this.#waiters.reconsider()
   }
 
-  /** Changes the burst, tokens, for all keys and threads at once. */
+  /** Changes the burst, tokens, for all keys and threads at once. Of a window it changes the limit; what was used stays used. */
   setBurst(burst: number): void {
     checkBurst(burst)
     this.#policy.set({ burst })

@@ -30,12 +30,11 @@ export class BucketReservation implements Reservation {
   #isOpen: boolean
 
   constructor(bucket: Bucket, cost: number, granted: boolean, nowMs: number) {
-    const { at, doubles, unsigned, lane } = bucket.table
+    const { at, doubles, lane } = bucket.table
     const delayNs = doubles[(lane + at.LANE_DELAY_NS) / 8]
     this.granted = granted
     this.delayMs = (granted && delayNs === Infinity ? Infinity : doubles[(lane + at.LANE_RETRY_NS) / 8]) / 1e6
-    this.actLow = unsigned[(lane + at.LANE_ACT) / 4]
-    this.actHigh = unsigned[(lane + at.LANE_ACT) / 4 + 1]
+    ;[this.actLow, this.actHigh] = bucket.act
     this.#bucket = bucket
     this.#cost = cost
     this.#actAtMs = nowMs + Math.floor(delayNs) / 1e6

@@ -1,11 +1,17 @@
 // The table and its limiters, as a user sees them.
 
+import {
+  fixedWindow, leakyBucket, slidingWindow, tiersOf, tokenBucket,
+  type Definition, type FixedWindowOptions, type LeakyBucketOptions, type SlidingWindowOptions, type TokenBucketOptions,
+} from './algorithms.js'
+import { all, reserveAll, waitAll, type GroupDecision, type Part } from './all.js'
 import type { ManualClock } from './clock.js'
 import { ManualClock as Manual } from './clock.js'
 import { checkInteger, checkOptions, shown, SluiceError } from './errors.js'
-import { Limiter, type LimiterStats } from './limiter.js'
+import { Hierarchy } from './hierarchy.js'
+import { Limiter, type LimiterStats, type ReserveOptions } from './limiter.js'
 import { checkName, countPolicies, definePolicy, Policy, type PolicyKind } from './policy.js'
-import { checkBurst, checkRate } from './rate.js'
+import type { Reservation } from './reservation.js'
 import type { Limits } from './scale.js'
 import { idOf, Table, whenFullChoices, type SluiceHandle, type WhenFull } from './table.js'
 import { join } from './threads.js'
@@ -55,8 +61,8 @@ export interface AuditReport {
 }
 
 const MAX_CAPACITY = 100_000_000
-const counters = ['allowed', 'denied', 'evicted', 'contended', 'fullDenied', 'fullAllowed', 'claimed'] as const
-const counterNames = ['STATS_ALLOWED', 'STATS_DENIED', 'STATS_EVICTED', 'STATS_CONTENDED', 'STATS_FULL_DENIED', 'STATS_FULL_ALLOWED', 'STATS_CLAIMED'] as const
+const counters = ['allowed', 'denied', 'evicted', 'contended', 'fullDenied', 'fullAllowed', 'claimed', 'shadowed'] as const
+const counterNames = ['STATS_ALLOWED', 'STATS_DENIED', 'STATS_EVICTED', 'STATS_CONTENDED', 'STATS_FULL_DENIED', 'STATS_FULL_ALLOWED', 'STATS_CLAIMED', 'STATS_SHADOWED'] as const
 
 /** Defines a policy of any kind: for the faces that are not limiters of this library's own. */
 export let define: (sluice: Sluice, name: string, kind: PolicyKind, limits: Limits) => Policy
@@ -112,22 +118,73 @@ export class Sluice {
    * tokens per second. The same name and options again, from any thread, give
    * the same limiter; other options throw ERR_SLUICE_POLICY_EXISTS.
    */
-  tokenBucket(name: string, options: { rate: number; burst: number }): Limiter {
-    checkOptions(options)
-    const { rate, burst } = options
-    checkRate(rate)
-    checkBurst(burst)
-    return this.#limiterOf(this.#define(name, 'tokenBucket', { rate, burst }))
+  tokenBucket(name: string, options: TokenBucketOptions): Limiter {
+    return this.#make(name, options, tokenBucket)
   }
 
-  #define(name: string, kind: PolicyKind, limits: Limits): Policy {
+  /**
+   * A leaky bucket for each key. As a meter (`rate`, `burst`) it is the token
+   * bucket's mirror image (GCRA). With a `queue`, `wait` lets callers out one by
+   * one at `rate`, in order, and refuses at once whom the queue has no place for.
+   */
+  leakyBucket(name: string, options: LeakyBucketOptions): Limiter {
+    return this.#make(name, options, leakyBucket)
+  }
+
+  /** At most `limit` in each window of `windowMs`. Around a boundary, twice the limit may pass. */
+  fixedWindow(name: string, options: FixedWindowOptions): Limiter {
+    return this.#make(name, options, fixedWindow)
+  }
+
+  /** At most `limit` in the last `windowMs`, as estimated from the counts of two windows. */
+  slidingWindow(name: string, options: SlidingWindowOptions): Limiter {
+    return this.#make(name, options, slidingWindow)
+  }
+
+  /**
+   * Takes the cost of every part, [limiter, key?, cost?], or of none, and names
+   * the limiter that refused. Throws for parts of another Sluice.
+   */
+  all(parts: readonly Part[]): GroupDecision {
+    this.#open()
+    return all(parts)
+  }
+
+  /** As `all`, from the future if need be. */
+  reserveAll(parts: readonly Part[], options: ReserveOptions = {}): Reservation {
+    this.#open()
+    return reserveAll(parts, options)
+  }
+
+  /** As `all`, waiting until every part has room. */
+  async waitAll(parts: readonly Part[], options: { signal?: AbortSignal; timeoutMs?: number } = {}): Promise<void> {
+    this.#open()
+    return waitAll(parts, options)
+  }
+
+  /** A limiter for each dimension of a call, decided all or nothing: `hierarchy({ service, user, ip })`. */
+  hierarchy<Dimension extends string>(limiters: Record<Dimension, Limiter>): Hierarchy<Dimension> {
+    this.#open()
+    return new Hierarchy(limiters)
+  }
+
+  #make<Options extends { tiers?: Record<string, object> }>(name: string, options: Options, read: (options: Options) => Definition): Limiter {
+    checkOptions(options)
+    const wanted = read(options)
+    const tiers = tiersOf(options).map(([tier, own]) => [tierName(name, tier), read(own)] as const)
+    const policy = this.#define(name, wanted)
+    for (const [tier, definition] of tiers) this.#define(tier, definition)
+    return this.#limiterOf(policy)
+  }
+
+  #define(name: string, { kind, limits, traits }: Definition): Policy {
     const table = this.#open()
     checkName(table, name)
-    return definePolicy(table, name, kind, limits, (each) => this.#policy(each))
+    return definePolicy(table, name, kind, limits, traits, (each) => this.#policy(each))
   }
 
   static {
-    define = (sluice, name, kind, limits) => sluice.#define(name, kind, limits)
+    define = (sluice, name, kind, limits) => sluice.#define(name, { kind, limits, traits: {} })
   }
 
   /** The limiter of that name, from whichever thread. Throws ERR_SLUICE_NO_POLICY if there is none (yet). */
@@ -141,7 +198,7 @@ export class Sluice {
 
   #limiterOf(policy: Policy): Limiter {
     let limiter = this.#limiters.get(policy.name)
-    if (!limiter) this.#limiters.set(policy.name, (limiter = new Limiter(policy)))
+    if (!limiter) this.#limiters.set(policy.name, (limiter = new Limiter(policy, (tier) => this.limiter(tierName(policy.name, tier)))))
     return limiter
   }
 
@@ -215,5 +272,10 @@ export class Sluice {
 }
 
 function zeros(): LimiterStats {
-  return { allowed: 0, denied: 0, evicted: 0, contended: 0, fullDenied: 0, fullAllowed: 0, claimed: 0 }
+  return { allowed: 0, denied: 0, evicted: 0, contended: 0, fullDenied: 0, fullAllowed: 0, claimed: 0, shadowed: 0 }
+}
+
+/** The policy behind a tier. */
+function tierName(name: string, tier: string): string {
+  return `${name}/${tier}`
 }

@@ -9,6 +9,7 @@
 
 import { isMainThread } from 'node:worker_threads'
 import type { Bucket } from './bucket.js'
+import type { Clock } from './clock.js'
 import { SluiceError } from './errors.js'
 import type { Policy } from './policy.js'
 
@@ -52,6 +53,35 @@ export function blockUntil({ table, record }: Bucket, { actLow, actHigh, delayMs
   for (let ns = delayMs * 1e6; ns > 0; ns = table.kernel.untilAct(record, actLow, actHigh, table.clock.now())) {
     Atomics.wait(sleeper, 0, 0, Math.min(ns / 1e6, most))
   }
+}
+
+/** Sleeps until a table's clock reads `untilMs`; rejects with the signal's reason when it aborts. */
+export function sleepUntil(clock: Clock, untilMs: number, signal: AbortSignal | undefined): Promise<void> {
+  return new Promise((resolve, reject) => {
+    let timer: NodeJS.Timeout | undefined
+    let stopListening: (() => void) | undefined
+    const end = (): void => {
+      clearTimeout(timer)
+      stopListening?.()
+      signal?.removeEventListener('abort', onAbort)
+    }
+    const onAbort = (): void => {
+      end()
+      reject(signal!.reason)
+    }
+    const look = (): void => {
+      const leftMs = untilMs - clock.now()
+      if (leftMs <= 0) {
+        end()
+        resolve()
+      } else if (!clock.manual) {
+        timer = setTimeout(look, Math.min(Math.max(1, Math.ceil(leftMs)), clock.kind === 'manual' ? MANUAL_SLEEP_MS : LONGEST_SLEEP_MS))
+      }
+    }
+    signal?.addEventListener('abort', onAbort, { once: true })
+    stopListening = clock.manual?.onMove(look)
+    look()
+  })
 }
 
 /** Longest sleep, ms: so often a waiter looks whether another thread changed the rate. */
