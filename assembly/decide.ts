@@ -1,15 +1,16 @@
 // The general decision: every kind of policy, every kind of question.
 
 import {
-  ADMIT, AHEAD_LIMIT, BUSY, FLAG_CUT_WAIT, FLAG_PAY_LATER, FLAG_QUEUE, FLAG_SHADOW, FLAG_SLIDING, FLAG_STEP,
+  ADMIT, AHEAD_LIMIT, BUSY, FLAG_CUT_WAIT, FLAG_LINE, FLAG_PAY_LATER, FLAG_QUEUE, FLAG_SHADOW, FLAG_SLIDING, FLAG_STEP,
   FLAG_UNLIMITED, HEADER_WHEN_FULL, LANE_ACT, LANE_DELAY_NS, LANE_KEY, LANE_REMAINING, LANE_RESET_NS, LANE_RETRY_NS,
-  LANE_SET_A, LANE_SET_B, LANE_TOKENS, PIECE_BURST, PIECE_BURST_TOKENS, PIECE_EXTRA, PIECE_FLAGS, PIECE_TOKEN_SHIFT,
-  POLICY_GLOBAL, POLICY_VERSION, SLOT_STATE, STATS_ALLOWED, STATS_CONTENDED, STATS_DENIED, STATS_FULL_ALLOWED,
+  LANE_SET_A, LANE_SET_B, LANE_TAKEN, LANE_TOKENS, PIECE_BURST, PIECE_BURST_TOKENS, PIECE_EXTRA, PIECE_FLAGS, PIECE_TOKEN_SHIFT,
+  POLICY_FLAGS, POLICY_GLOBAL, POLICY_VERSION, SLOT_STATE, STATS_ALLOWED, STATS_CONTENDED, STATS_DENIED, STATS_FULL_ALLOWED,
   STATS_FULL_DENIED, STATS_SHADOWED, TAG_BITS,
 } from "./layout";
 import { isCurrent, nanoseconds, nanosecondsUntil, pieceOf, reading, translated, wholeNanosecondsUntil } from "./clock";
 import { count, lane, yieldTo } from "./thread";
 import { CLAIM_AGAIN, CLAIM_FULL, claim, find } from "./table";
+import { decideLine } from "./decide-line";
 import { decideSliding } from "./sliding";
 
 /** Consume what is granted; else only look. */
@@ -55,11 +56,13 @@ export function isOurs(slot: usize, mode: i32): bool {
  * the global bucket, allows a wait of up to `maxWaitMs`, and leaves in the
  * lane, if it is to ANSWER: tokens and remaining after it, ns until a refused cost would conform
  * (0 if it does, Infinity never), ns until the bucket is full, ns until a
- * granted cost may act, and the virtual time at which it may (0 if nothing was
- * charged, so that there is nothing to cancel).
+ * granted cost may act, the virtual time at which it may (0 if nothing was
+ * charged, so that there is nothing to cancel), and what it took beside its
+ * cost: tokens that would have overflowed until then.
  */
 export function decide(policy: usize, mode: i32, cost: u32, ms: f64, maxWaitMs: f64): i32 {
   const now = nanoseconds(ms);
+  if (load<i32>(policy, POLICY_FLAGS) & FLAG_LINE) return decideLine(policy, mode, cost, now, nanoseconds(maxWaitMs));
   let tries = -1;
   while (true) {
     tries++;
@@ -88,6 +91,7 @@ export function decide(policy: usize, mode: i32, cost: u32, ms: f64, maxWaitMs: 
     const slot = target(policy, mode);
     let seen: u64 = 0;
     let z = v - burst;
+    let before: u64 = 0;
     if (slot) {
       seen = atomic.load<u64>(slot, SLOT_STATE);
       if (!isOurs(slot, mode)) continue;
@@ -97,6 +101,7 @@ export function decide(policy: usize, mode: i32, cost: u32, ms: f64, maxWaitMs: 
       }
       const word = (seen & TAG_BITS) == (v & TAG_BITS) ? seen : translated(piece, seen);
       if (!isCurrent(policy, version)) continue;
+      before = word;
       if (word > z) z = word;
     }
 
@@ -137,6 +142,7 @@ export function decide(policy: usize, mode: i32, cost: u32, ms: f64, maxWaitMs: 
       if (isShadowed) count(policy, STATS_SHADOWED);
     }
     if (mode & ANSWER) {
+      store<f64>(lane, f64(i64(next - before)) / f64(u64(1) << shift), LANE_TAKEN);
       const isPast = isShadowed || isGranted && act <= v;
       answer(
         f64(i64(v - after)) / f64(u64(1) << shift),

@@ -12,7 +12,7 @@ import { lane } from "./thread";
 import { otherSet } from "./table";
 
 export * from "./layout";
-export { enter, setsOffset } from "./thread";
+export { enter, lineSetsOffset, setsOffset } from "./thread";
 export { recover } from "./table";
 export { keyEnd, keyOfBytes, keyOfNumber, keyOfWords, keyPart, LANE_PART } from "./key";
 export { TEXT, WIDE_TEXT, NUMBER, BIGINT, WIDE_BIGINT, BYTES } from "./key";
@@ -28,14 +28,14 @@ export {
 export function allowText(policy: usize, length: u32, cost: u32, ms: f64): i32 {
   hashAt(policy, TEXT, 0, length);
   const key = keyWord(policy);
-  const a = firstSet();
+  const a = firstSet(policy);
   return allowKey(policy, key, a, otherSet(a, key), cost, ms);
 }
 
 export function allowNumber(policy: usize, number: f64, cost: u32, ms: f64): i32 {
   hashNumber(policy, number);
   const key = keyWord(policy);
-  const a = firstSet();
+  const a = firstSet(policy);
   return allowKey(policy, key, a, otherSet(a, key), cost, ms);
 }
 

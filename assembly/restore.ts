@@ -1,12 +1,14 @@
 // Giving back, setting by hand, and asking when a reservation may act.
 
 import {
-  AHEAD_LIMIT, BUSY, FLAG_SLIDING, FLAG_UNLIMITED, PIECE_BURST, PIECE_FLAGS, PIECE_TOKEN_SHIFT, POLICY_VERSION, SLOT_STATE,
+  AHEAD_LIMIT, BUSY, FLAG_LINE, FLAG_RING, FLAG_SLIDING, FLAG_UNLIMITED, PIECE_BURST, PIECE_FLAGS, PIECE_TOKEN_SHIFT, POLICY_FLAGS, POLICY_VERSION, SLOT_STATE,
   STATS_CONTENDED, TAG_BITS,
 } from "./layout";
 import { isCurrent, nanoseconds, pieceOf, reading, translated, wholeNanosecondsUntil } from "./clock";
 import { count, yieldTo } from "./thread";
 import { isOurs, target } from "./decide";
+import { resetLine, restoreLine } from "./decide-line";
+import { untilRingAct } from "./ring";
 import { restored, untilSlidingAct } from "./sliding";
 
 /**
@@ -16,6 +18,7 @@ import { restored, untilSlidingAct } from "./sliding";
  */
 export function restore(policy: usize, mode: i32, cost: f64, act: u64, ms: f64): i32 {
   const now = nanoseconds(ms);
+  if (load<i32>(policy, POLICY_FLAGS) & FLAG_LINE) return restoreLine(policy, mode, cost, act, now);
   let tries = -1;
   while (true) {
     tries++;
@@ -45,7 +48,7 @@ export function restore(policy: usize, mode: i32, cost: f64, act: u64, ms: f64):
     }
     const floor = v - burst;
     const z = word > floor ? word : floor;
-    let back = cost * f64(u64(1) << shift) < f64(AHEAD_LIMIT) ? u64(cost) << shift : AHEAD_LIMIT;
+    let back = u64(min(cost * f64(u64(1) << shift), f64(AHEAD_LIMIT))) & ~TAG_BITS;
     if (act && z > acted) back = z - acted < back ? back - (z - acted) : 0;
     if (back > z - floor) back = z - floor;
     if (!back) return 0;
@@ -57,6 +60,8 @@ export function restore(policy: usize, mode: i32, cost: f64, act: u64, ms: f64):
 /** Makes the bucket hold `tokens` (fractions and debts too), at most its burst. */
 export function setTokens(policy: usize, mode: i32, tokens: f64, ms: f64): void {
   const now = nanoseconds(ms);
+  // A line is made full, whatever the tokens: nobody sets another number.
+  if (load<i32>(policy, POLICY_FLAGS) & FLAG_LINE) return resetLine(policy, mode);
   let tries = -1;
   while (true) {
     tries++;
@@ -90,8 +95,12 @@ export function untilAct(policy: usize, actLow: u32, actHigh: u32, ms: f64): f64
   while (true) {
     const version = atomic.load<u32>(policy, POLICY_VERSION);
     const piece = pieceOf(policy, version);
-    const isUnlimited = load<i32>(piece, PIECE_FLAGS) & FLAG_UNLIMITED;
-    if (load<i32>(piece, PIECE_FLAGS) & FLAG_SLIDING) return untilSlidingAct(piece, act, now);
+    const flags = load<i32>(piece, PIECE_FLAGS);
+    if (flags & FLAG_RING) return untilRingAct(piece, act, now);
+    // The other lines' reservations act at a time, whatever the rate does.
+    if (flags & FLAG_LINE) return f64(max(0, i64(act >> 2) - now));
+    const isUnlimited = flags & FLAG_UNLIMITED;
+    if (flags & FLAG_SLIDING) return untilSlidingAct(piece, act, now);
     const tag = reading(piece, now) & TAG_BITS;
     const word = (act & TAG_BITS) == tag ? act : translated(piece, act);
     const ns = isUnlimited ? 0 : wholeNanosecondsUntil(piece, now, word);

@@ -2,7 +2,7 @@
 // policy they make. docs/algorithms.md explains each.
 
 import { wallMs } from './clock.js'
-import { checkInteger, checkOptions, MAX_COST, shown } from './errors.js'
+import { checkInteger, checkOptions, MAX_COST, shown, unexpected } from './errors.js'
 import type { PolicyKind, PolicyTraits } from './policy.js'
 import { checkBurst, checkRate } from './rate.js'
 import type { Limits } from './scale.js'
@@ -20,7 +20,11 @@ interface BucketLimits {
   /** Most tokens at once, an integer from 0 to 2^31-1. */
   burst: number
 }
-export interface TokenBucketOptions extends BucketLimits, CommonOptions<BucketLimits> {}
+interface SeveralLimits {
+  /** 1 to 7 limits on each key, all or nothing; `decision.limitIndex` says which one decided. Takes a line. */
+  limits: readonly BucketLimits[]
+}
+export type TokenBucketOptions = (BucketLimits | SeveralLimits) & CommonOptions<BucketLimits & SeveralLimits>
 
 interface LeakyLimits {
   /** Drops that leak per second: 0, 1e-9 to 4e9, or Infinity. */
@@ -42,22 +46,50 @@ export interface FixedWindowOptions extends WindowLimits, CommonOptions<WindowLi
   /** 'wall': windows begin at multiples of their length on the wall clock (UTC), as it stands now. */
   align?: 'wall'
 }
-export interface SlidingWindowOptions extends WindowLimits, CommonOptions<WindowLimits> {}
+export interface SlidingWindowOptions extends WindowLimits, CommonOptions<WindowLimits> {
+  /** Counts in so many time slots, 1 to 12, and never lets more than `limit` pass in any `windowMs`. Takes a line. Left out: an estimate from two windows, in one word. */
+  slots?: number
+}
+
+interface WarmUpLimits {
+  /** Permits per second when warm: 0, 1e-9 to 4e9, or Infinity. */
+  rate: number
+  /** How long it takes from cold to warm, ms >= 0; 0 stores nothing and is a plain limiter. */
+  warmupMs: number
+  /** How much slower it is when cold, >= 1; 3 by default. */
+  coldFactor?: number
+}
+export interface WarmUpOptions extends WarmUpLimits, CommonOptions<WarmUpLimits> {}
 
 /** What options amount to. */
 export interface Definition {
   kind: PolicyKind
   limits: Limits
   traits: PolicyTraits
+  /** Limits that are policies of their own. */
+  parts?: readonly Limits[]
 }
 
 const MAX_WINDOW_MS = 366 * 86_400_000
 
 export function tokenBucket(options: TokenBucketOptions): Definition {
-  const { rate, burst } = options
+  const traits = traitsOf(options)
+  if (!('limits' in options) || options.limits === undefined) return { kind: 'tokenBucket', limits: bucketLimits(options as BucketLimits), traits }
+  const { limits } = options
+  if (!Array.isArray(limits) || limits.length < 1 || limits.length > 7) {
+    throw unexpected('limits', 'an array of 1 to 7 { rate, burst }', limits, 'object')
+  }
+  const parts = limits.map((each, i) => {
+    checkOptions(each, `limits[${i}]`)
+    return bucketLimits(each)
+  })
+  return { kind: 'limits', limits: parts[0], traits, parts }
+}
+
+function bucketLimits({ rate, burst }: BucketLimits): Limits {
   checkRate(rate)
   checkBurst(burst)
-  return { kind: 'tokenBucket', limits: { rate, burst, extra: 0 }, traits: traitsOf(options) }
+  return { rate, burst, extra: 0 }
 }
 
 export function leakyBucket(options: LeakyBucketOptions): Definition {
@@ -89,7 +121,21 @@ export function fixedWindow(options: FixedWindowOptions): Definition {
 }
 
 export function slidingWindow(options: SlidingWindowOptions): Definition {
-  return windowOf('slidingWindow', options)
+  const { slots } = options
+  if (slots === undefined) return windowOf('slidingWindow', options)
+  checkInteger('slots', slots, 1, 12)
+  const { limits, traits } = windowOf('slottedWindow', options)
+  // A slot is rounded up to whole ns, so that the window is never shorter than said.
+  const extra = Math.ceil(limits.extra / slots)
+  return { kind: 'slottedWindow', limits: { ...limits, extra }, traits: { ...traits, ring: slots + 1 } }
+}
+
+export function warmUp(options: WarmUpOptions): Definition {
+  const { rate, warmupMs, coldFactor = 3 } = options
+  checkRate(rate)
+  if (typeof warmupMs !== 'number' || !(warmupMs >= 0 && warmupMs <= MAX_WINDOW_MS)) throw unexpected('warmupMs', `a number of milliseconds from 0 to ${MAX_WINDOW_MS}`, warmupMs)
+  if (typeof coldFactor !== 'number' || !(coldFactor >= 1 && coldFactor <= 1e6)) throw unexpected('coldFactor', 'a number from 1 to 1000000', coldFactor)
+  return { kind: 'warmUp', limits: { rate, burst: coldFactor, extra: Math.round(warmupMs * 1e6) }, traits: traitsOf(options) }
 }
 
 function traitsOf({ shadow = false }: { shadow?: boolean }): PolicyTraits {

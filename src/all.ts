@@ -7,9 +7,10 @@
 // so admit a little less under contention, never more.
 //
 // A reservation charges every part as of the one moment at which all of them
-// have room, so that the parts act together.
+// have room, so that the parts act together; until then it keeps others from
+// the parts that would have had room before.
 
-import { Bucket } from './bucket.js'
+import { Bucket, type Act } from './bucket.js'
 import type { Decision } from './decision.js'
 import { checkCost, checkDuration, checkOptions, shown, SluiceError } from './errors.js'
 import type { Key } from './key.js'
@@ -30,8 +31,9 @@ export interface GroupDecision extends Decision {
 interface Charge {
   readonly bucket: Bucket
   readonly cost: number
-  actLow: number
-  actHigh: number
+  act: Act | undefined
+  /** What it took: the cost, and what would have overflowed until a reservation acts. */
+  taken: number
 }
 
 /** Throws if a part is not one, or if two belong to different tables. */
@@ -45,13 +47,13 @@ function bucketsOf(parts: readonly Part[]): Charge[] {
     if (policy.table !== table) throw new RangeError(`"parts[${i}]" expected a limiter of the same Sluice as the others, got ${JSON.stringify(policy.name)} of another`)
     const [, key, cost = 1] = part
     checkCost(cost)
-    return { bucket: new Bucket(policy, key), cost, actLow: 0, actHigh: 0 }
+    return { bucket: new Bucket(policy, key), cost, act: undefined, taken: 0 }
   })
 }
 
 function giveBack(charges: readonly Charge[], nowMs: number): void {
-  for (const { bucket, cost, actLow, actHigh } of charges) {
-    if (cost > 0 && (actLow | actHigh) !== 0) bucket.cancel(cost, actLow, actHigh, nowMs)
+  for (const { bucket, cost, act, taken } of charges) {
+    if (cost > 0 && act && (act.actLow | act.actHigh) !== 0) bucket.cancel(bucket.policy.isWindow ? cost : taken, act, nowMs)
   }
 }
 
@@ -65,7 +67,8 @@ function charge(charges: readonly Charge[], nowMs: number): GroupDecision {
       giveBack(charges.slice(0, i), nowMs)
       return refusal(charges, nowMs, i, decision)
     }
-    ;[each.actLow, each.actHigh] = each.bucket.act
+    each.act = each.bucket.act
+    each.taken = each.bucket.taken[0]
     if (!fewest || decision.remaining < fewest.remaining) fewest = decision
   }
   return fewest!
@@ -108,10 +111,6 @@ class GroupReservation implements Reservation {
     this.#isOpen = granted
   }
 
-  get actAtMs(): number {
-    return this.#actAtMs
-  }
-
   cancel(): boolean {
     const nowMs = this.#charges[0].bucket.table.clock.now()
     if (!this.#isOpen) return false
@@ -148,7 +147,11 @@ export function reserveAll(parts: readonly Part[], options: ReserveOptions = {})
   return reserve(charges, maxWaitMs, charges[0].bucket.table.clock.now())
 }
 
-/** Waits until every part has room and takes it. Rejects as `limiter.wait` does; an abort gives everything back. */
+/**
+ * Waits until every part has room and takes it. It holds nothing while it
+ * waits, so that a slow part does not keep others from a fast one; who waits
+ * for the same parts is not served in order. Rejects as `limiter.wait` does.
+ */
 export async function waitAll(parts: readonly Part[], options: { signal?: AbortSignal; timeoutMs?: number } = {}): Promise<void> {
   checkOptions(options)
   const { signal, timeoutMs = Infinity } = options
@@ -156,16 +159,15 @@ export async function waitAll(parts: readonly Part[], options: { signal?: AbortS
   const charges = bucketsOf(parts)
   signal?.throwIfAborted()
   const { clock } = charges[0].bucket.table
-  const reservation = reserve(charges, timeoutMs, clock.now())
-  if (!reservation.granted) {
-    const { delayMs, refusedBy } = reservation
-    if (delayMs === Infinity) throw new SluiceError('ERR_SLUICE_NEVER', `${JSON.stringify(refusedBy)} can never admit this: a wait would never end`)
-    throw new SluiceError('ERR_SLUICE_TIMEOUT', `"timeoutMs" expected at least ${delayMs} (for ${JSON.stringify(refusedBy)}), got ${timeoutMs}`)
-  }
-  try {
-    await sleepUntil(clock, reservation.actAtMs, signal)
-  } catch (error) {
-    reservation.cancel()
-    throw error
+  const deadlineMs = clock.now() + timeoutMs
+  for (;;) {
+    const nowMs = clock.now()
+    const { allowed, retryAfterMs, refusedBy } = charge(charges, nowMs)
+    if (allowed) return
+    if (retryAfterMs === Infinity) throw new SluiceError('ERR_SLUICE_NEVER', `${JSON.stringify(refusedBy)} can never admit this: a wait would never end`)
+    if (nowMs + retryAfterMs > deadlineMs) {
+      throw new SluiceError('ERR_SLUICE_TIMEOUT', `"timeoutMs" expected at least ${retryAfterMs + nowMs - deadlineMs + timeoutMs} (for ${JSON.stringify(refusedBy)}), got ${timeoutMs}`)
+    }
+    await sleepUntil(clock, nowMs + retryAfterMs, signal)
   }
 }

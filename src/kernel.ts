@@ -6,6 +6,7 @@ import { kernelBase64 } from './kernel-binary.js'
 export interface KernelExports {
   enter(thread: number): void
   setsOffset(threadCount: number): number
+  lineSetsOffset(threadCount: number, setCount: number): number
   recover(dead: number): number
   keyOfBytes(policy: number, kind: number, length: number): void
   keyOfNumber(policy: number, key: number): void

@@ -2,7 +2,7 @@
 
 import type { Clock } from './clock.js'
 import { decisionIn, type Decision } from './decision.js'
-import { checkCost, shown } from './errors.js'
+import { checkCost, checkInteger, shown } from './errors.js'
 import { finite, putKey, writeText, type Key } from './key.js'
 import { KeyedLimiter, type ReserveOptions, type WaitOptions } from './keyed.js'
 import type { Kernel } from './kernel.js'
@@ -117,7 +117,7 @@ export class Limiter {
     if (key === undefined) mode |= this.#table.at.GLOBAL
     else putKey(this.#table, this.#record, key)
     const granted = this.#kernel.decide(this.#record, mode | this.#table.at.ANSWER, cost, this.#clock.now(), 0) === 1
-    return decisionIn(this.#table, granted, this.#policy.burst)
+    return decisionIn(this.#policy, granted)
   }
 
   /**
@@ -197,19 +197,27 @@ export class Limiter {
   /**
    * Changes the rate, tokens per second, for all keys and threads at once.
    * Tokens earned until now stay. Of a window it changes the limit, to the rate
-   * times its length.
+   * times its length; of several limits the one at `limitIndex`.
    */
-  setRate(rate: number): void {
+  setRate(rate: number, limitIndex = 0): void {
     checkRate(rate)
-    this.#policy.set({ rate })
+    this.#limit(limitIndex).set({ rate })
     this.#waiters.reconsider()
   }
 
   /** Changes the burst, tokens, for all keys and threads at once. Of a window it changes the limit; what was used stays used. */
-  setBurst(burst: number): void {
+  setBurst(burst: number, limitIndex = 0): void {
     checkBurst(burst)
-    this.#policy.set({ burst })
+    if (this.#policy.kind === 'warmUp') throw new TypeError(`${JSON.stringify(this.name)} warms up: it stores what its rate and warmupMs make, and has no burst to set`)
+    this.#limit(limitIndex).set({ burst })
     this.#waiters.reconsider()
+  }
+
+  /** The policy of one of several limits, or the only one. */
+  #limit(index: number): Policy {
+    const { parts } = this.#policy
+    checkInteger('limitIndex', index, 0, Math.max(0, parts.length - 1))
+    return parts[index] ?? this.#policy
   }
 }
 

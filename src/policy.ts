@@ -5,11 +5,11 @@ import { SluiceError } from './errors.js'
 import { countBits, firstPiece, isRunDown, mostAWindow, nextPiece, type Limits, type Older, type Piece, type ScaleLimits } from './scale.js'
 import type { Table } from './table.js'
 
-export type PolicyKind = 'tokenBucket' | 'goLimiter' | 'guavaLimiter' | 'leakyBucket' | 'leakyQueue' | 'fixedWindow' | 'slidingWindow'
+export type PolicyKind = 'tokenBucket' | 'goLimiter' | 'guavaLimiter' | 'leakyBucket' | 'leakyQueue' | 'fixedWindow' | 'slidingWindow' | 'slottedWindow' | 'limits' | 'limit' | 'warmUp'
 
 interface Kind {
   readonly kind: PolicyKind
-  readonly flag?: 'FLAG_PAY_LATER' | 'FLAG_CUT_WAIT' | 'FLAG_QUEUE' | 'FLAG_STEP' | 'FLAG_SLIDING'
+  readonly flags?: readonly string[]
   /** It has its global bucket only, in a finer scale. */
   readonly isGlobalOnly?: boolean
   readonly startsEmpty?: boolean
@@ -22,12 +22,16 @@ interface Declared extends Limits {
 /** Kinds by the number in their record. */
 const kinds: readonly Kind[] = [
   { kind: 'tokenBucket' },
-  { kind: 'goLimiter', flag: 'FLAG_CUT_WAIT', isGlobalOnly: true },
-  { kind: 'guavaLimiter', flag: 'FLAG_PAY_LATER', isGlobalOnly: true, startsEmpty: true },
+  { kind: 'goLimiter', flags: ['FLAG_CUT_WAIT'], isGlobalOnly: true },
+  { kind: 'guavaLimiter', flags: ['FLAG_PAY_LATER'], isGlobalOnly: true, startsEmpty: true },
   { kind: 'leakyBucket' },
-  { kind: 'leakyQueue', flag: 'FLAG_QUEUE' },
-  { kind: 'fixedWindow', flag: 'FLAG_STEP' },
-  { kind: 'slidingWindow', flag: 'FLAG_SLIDING' },
+  { kind: 'leakyQueue', flags: ['FLAG_QUEUE'] },
+  { kind: 'fixedWindow', flags: ['FLAG_STEP'] },
+  { kind: 'slidingWindow', flags: ['FLAG_SLIDING'] },
+  { kind: 'slottedWindow', flags: ['FLAG_LINE', 'FLAG_RING'] },
+  { kind: 'limits', flags: ['FLAG_LINE', 'FLAG_PARTS'] },
+  { kind: 'limit' },
+  { kind: 'warmUp', flags: ['FLAG_LINE', 'FLAG_WARM_UP'] },
 ]
 
 const encoder = new TextEncoder()
@@ -37,14 +41,17 @@ export class Policy {
   readonly table: Table
   /** Address of the record. */
   readonly record: number
+  readonly number: number
   readonly name: string
   readonly #kind: Kind
   #piece: Piece
+  #parts: readonly Policy[] | undefined
   #version: number
 
   constructor(table: Table, number: number) {
     const { at } = table
     this.table = table
+    this.number = number
     this.record = at.POLICIES + number * at.POLICY_BYTES
     const nameAt = this.record + at.POLICY_NAME
     this.name = decoder.decode(table.bytes.slice(nameAt, nameAt + table.words[(this.record + at.POLICY_NAME_BYTES) / 4]))
@@ -71,7 +78,7 @@ export class Policy {
   }
 
   get isWindow(): boolean {
-    return this.kind === 'fixedWindow' || this.kind === 'slidingWindow'
+    return this.kind === 'fixedWindow' || this.kind === 'slidingWindow' || this.kind === 'slottedWindow'
   }
 
   /** Changes with every new rate or burst, whoever sets it. */
@@ -90,9 +97,16 @@ export class Policy {
     return this.#current().limits.rate
   }
 
-  /** Tokens. */
+  /** Tokens; of a warm-up, the most permits stored. */
   get burst(): number {
-    return this.#current().limits.burst
+    return this.kind === 'warmUp' ? this.#current().burstTokens : this.#current().limits.burst
+  }
+
+  /** The limits that this policy joins, in their order; none for most. */
+  get parts(): readonly Policy[] {
+    if (this.kind !== 'limits') return []
+    const { at, words } = this.table
+    return (this.#parts ??= Array.from({ length: words[(this.record + at.POLICY_PART_COUNT) / 4] }, (_, i) => new Policy(this.table, words[(this.record + at.POLICY_PARTS) / 4 + i])))
   }
 
   /** Changes rate or burst for all keys at once, from now on. What was earned until now stays earned. */
@@ -105,8 +119,9 @@ export class Policy {
       const limits = { ...piece.limits, ...wanted }
       // A window's limit is its burst; its rate follows.
       if (this.isWindow) {
-        if (wanted.rate !== undefined) limits.burst = Math.round((wanted.rate * limits.extra) / 1e9)
-        limits.rate = (limits.burst / limits.extra) * 1e9
+        const windowNs = this.kind === 'slottedWindow' ? limits.extra * (piece.preShift - 1) : limits.extra
+        if (wanted.rate !== undefined) limits.burst = Math.round((wanted.rate * windowNs) / 1e9)
+        limits.rate = (limits.burst / windowNs) * 1e9
         checkWindow(table, this.kind, limits)
       }
       const next = nextPiece(piece, v, nanoseconds(nowMs), limits, this.isGlobalOnly, scaleLimits(table))
@@ -123,7 +138,7 @@ export class Policy {
 
   /** Winds a global bucket's clock back if it has run high. Call before deciding on a policy of that kind. */
   keepWithinLife(nowMs: number): void {
-    if (isRunDown(this.#current(), nanoseconds(nowMs))) this.set({}, nowMs)
+    if (this.isGlobalOnly && isRunDown(this.#current(), nanoseconds(nowMs))) this.set({}, nowMs)
   }
 
   #read(): [Piece, number] {
@@ -149,6 +164,8 @@ function scaleLimits({ kernel, at }: Table): ScaleLimits {
     stepFlag: at.FLAG_STEP,
     slidingFlag: at.FLAG_SLIDING,
     queueFlag: at.FLAG_QUEUE,
+    lineFlag: at.FLAG_LINE,
+    warmUpFlag: at.FLAG_WARM_UP,
   }
 }
 
@@ -158,11 +175,11 @@ export function countPolicies(table: Table): number {
 }
 
 /** Appends a policy, unless one of that name is there with the same kind and limits: its number. */
-export function definePolicy(table: Table, name: string, kind: PolicyKind, limits: Limits, { isShadow = false, alignMs = 0 }: PolicyTraits, find: (name: string) => Policy | undefined): Policy {
+export function definePolicy(table: Table, name: string, kind: PolicyKind, limits: Limits, { isShadow = false, alignMs = 0, ring = 0, parts = [] }: PolicyTraits, find: (name: string) => Policy | undefined): Policy {
   const { at, kernel } = table
   const number = kinds.findIndex((each) => each.kind === kind)
-  const { flag, isGlobalOnly = false, startsEmpty = false } = kinds[number]
-  const flags = (flag ? at[flag] : 0) | (isShadow ? at.FLAG_SHADOW : 0)
+  const { flags: own = [], isGlobalOnly = false, startsEmpty = false } = kinds[number]
+  const flags = own.reduce((sum, flag) => sum | at[flag], isShadow ? at.FLAG_SHADOW : 0)
   checkWindow(table, kind, limits)
   for (;;) {
     const count = countPolicies(table)
@@ -182,9 +199,11 @@ export function definePolicy(table: Table, name: string, kind: PolicyKind, limit
     const nameBytes = encoder.encode(name)
     table.bytes.fill(0, table.lane + at.LANE_NAME, table.lane + at.LANE_NAME + at.POLICY_NAME_MAX)
     table.bytes.set(nameBytes, table.lane + at.LANE_NAME)
-    const piece = firstPiece(limits, nanoseconds(table.clock.now()) - nanoseconds(alignMs), flags, isGlobalOnly, scaleLimits(table))
+    const piece = firstPiece(limits, nanoseconds(table.clock.now()) - nanoseconds(alignMs), flags, isGlobalOnly, ring, scaleLimits(table))
     stage(table, piece)
     table.longs[(table.lane + at.LANE_ACT) / 8] = startsEmpty ? piece.v0 : 0n
+    for (let i = 0; i < at.PARTS_MAX; i++) table.words[(table.lane + at.LANE_PARTS) / 4 + i] = parts[i]?.number ?? 0
+    table.words[(table.lane + at.LANE_PARTS) / 4 + at.PARTS_MAX] = parts.length
     const appended = kernel.append(count, number, nameBytes.length, limits.rate, limits.burst, limits.extra, flags)
     if (appended > 0) return new Policy(table, appended)
   }
@@ -195,6 +214,10 @@ export interface PolicyTraits {
   isShadow?: boolean
   /** How long ago a fixed window began, ms. */
   alignMs?: number
+  /** Counters of a window with slots. */
+  ring?: number
+  /** The limits of a policy that has several. */
+  parts?: readonly Policy[]
 }
 
 function described(kind: PolicyKind, { rate, burst, extra, flags }: Declared): string {

@@ -15,18 +15,18 @@ let own: Sluice | undefined
 let made = 0
 
 /** Defines a policy at `home`, or in a table of this thread's own. */
-export function settle(home: Home | undefined, kind: PolicyKind, limits: Omit<Limits, 'extra'>): Policy {
+export function settle(home: Home | undefined, kind: PolicyKind, limits: Limits): Policy {
   if (home !== undefined) {
     if (!(home?.sluice instanceof Sluice)) throw new TypeError('"home" expected { sluice, name }, with a Sluice and a name')
-    return define(home.sluice, home.name, kind, { ...limits, extra: 0 })
+    return define(home.sluice, home.name, kind, limits)
   }
   const name = `${kind} ${made++}`
-  own ??= Sluice.create({ capacity: 1, maxThreads: 1 })
+  own ??= Sluice.create({ capacity: 1, lineCapacity: 1, maxThreads: 1 })
   try {
-    return define(own, name, kind, { ...limits, extra: 0 })
+    return define(own, name, kind, limits)
   } catch (error) {
     if (!(error instanceof SluiceError && error.code === 'ERR_SLUICE_TOO_MANY_POLICIES')) throw error
-    own = Sluice.create({ capacity: 1, maxThreads: 1 })
-    return define(own, name, kind, { ...limits, extra: 0 })
+    own = Sluice.create({ capacity: 1, lineCapacity: 1, maxThreads: 1 })
+    return define(own, name, kind, limits)
   }
 }

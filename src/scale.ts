@@ -58,6 +58,8 @@ export interface ScaleLimits {
   stepFlag: number
   slidingFlag: number
   queueFlag: number
+  lineFlag: number
+  warmUpFlag: number
 }
 
 /** A finite double > 0 as mantissa x 2^exponent. */
@@ -160,6 +162,37 @@ function windowPiece(wanted: Limits, nowNs: bigint, flags: number, limits: Scale
   }
 }
 
+/** A ring of `ring` slots of `extra` ns each, or a policy whose limits are others' (no ring). */
+export function linePiece(wanted: Limits, nowNs: bigint, flags: number, ring: number, limits: ScaleLimits): Piece {
+  return { ...windowPiece(wanted, nowNs, flags, limits), preShift: ring }
+}
+
+const bits = new Float64Array(1)
+const bitsOf = (value: number): bigint => {
+  bits[0] = value
+  return new BigUint64Array(bits.buffer)[0]
+}
+
+/**
+ * Guava's warm-up as assembly/warmup.ts takes it. `burst` is the cold factor,
+ * `extra` the warm-up in ns; a warm-up of 0 stores nothing.
+ */
+export function warmUpPiece(wanted: Limits, nowNs: bigint, flags: number, limits: ScaleLimits): Piece {
+  const { rate, burst: coldFactor, extra } = wanted
+  const stable = 1e9 / rate
+  const threshold = rate > 0 && rate < Infinity ? (0.5 * extra) / stable : 0
+  const most = rate > 0 && rate < Infinity ? threshold + (2 * extra) / (stable + stable * coldFactor) : 0
+  const slope = most > threshold ? (stable * coldFactor - stable) / (most - threshold) : 0
+  return {
+    ...windowPiece({ ...wanted, burst: Math.floor(Math.min(most, 2 ** 31 - 1)) }, nowNs, flagged(flags, rate, limits), limits),
+    limits: wanted,
+    v0: bitsOf(threshold),
+    multiplier: bitsOf(most),
+    burst: bitsOf(slope),
+    nsAUnit: stable,
+  }
+}
+
 /** The same windows with another limit. What was used of the present window stays used. */
 function nextWindowPiece(current: Piece, v: bigint, nowNs: bigint, wanted: Limits, limits: ScaleLimits): Piece {
   const next = windowPiece(wanted, current.t0, current.flags, limits)
@@ -169,7 +202,9 @@ function nextWindowPiece(current: Piece, v: bigint, nowNs: bigint, wanted: Limit
 }
 
 /** A new policy's first piece, beginning at `nowNs`. */
-export function firstPiece(wanted: Limits, nowNs: bigint, flags: number, isGlobalOnly: boolean, limits: ScaleLimits): Piece {
+export function firstPiece(wanted: Limits, nowNs: bigint, flags: number, isGlobalOnly: boolean, ring: number, limits: ScaleLimits): Piece {
+  if (flags & limits.warmUpFlag) return warmUpPiece(wanted, nowNs, flags, limits)
+  if (flags & limits.lineFlag) return linePiece(wanted, nowNs, flags, ring, limits)
   if (flags & (limits.stepFlag | limits.slidingFlag)) return windowPiece(wanted, nowNs, flags, limits)
   const scale = idealScale(wanted, isGlobalOnly)
   const nothingOlder: Older = { from: 0n, shift: 0, isFresh: true }
@@ -194,6 +229,8 @@ export function firstPiece(wanted: Limits, nowNs: bigint, flags: number, isGloba
  * older tags translate.
  */
 export function nextPiece(current: Piece, v: bigint, nowNs: bigint, wanted: Limits, isGlobalOnly: boolean, limits: ScaleLimits): Piece {
+  if (current.flags & limits.warmUpFlag) return warmUpPiece(wanted, current.t0, current.flags, limits)
+  if (current.flags & limits.lineFlag) return linePiece(wanted, current.t0, current.flags, current.preShift, limits)
   if (current.flags & (limits.stepFlag | limits.slidingFlag)) return nextWindowPiece(current, v, nowNs, wanted, limits)
   const t0 = nowNs > current.t0 ? nowNs : current.t0
   const scale = current.tokenShift - 2

@@ -1,8 +1,9 @@
 // The table and its limiters, as a user sees them.
 
 import {
-  fixedWindow, leakyBucket, slidingWindow, tiersOf, tokenBucket,
+  fixedWindow, leakyBucket, slidingWindow, tiersOf, tokenBucket, warmUp,
   type Definition, type FixedWindowOptions, type LeakyBucketOptions, type SlidingWindowOptions, type TokenBucketOptions,
+  type WarmUpOptions,
 } from './algorithms.js'
 import { all, reserveAll, waitAll, type GroupDecision, type Part } from './all.js'
 import type { ManualClock } from './clock.js'
@@ -20,6 +21,12 @@ import { keepTicking } from './ticker.js'
 export interface SluiceOptions {
   /** Keys to have room for at once, over all limiters: 1 to 100 million. Costs 22.9 bytes each, once used. */
   capacity: number
+  /**
+   * Keys to have room for among those of limiters that take a line: windows with
+   * slots, several limits, warm-up. 1 to 10 million; as `capacity`, but at most
+   * 1 million by default. Costs 113 bytes each, once used.
+   */
+  lineCapacity?: number
   /**
    * 'precise' (default) reads the monotonic clock for every call. 'coarse' reads
    * a cell that a ticker thread keeps within about 1 ms, which may admit up to
@@ -87,14 +94,15 @@ export class Sluice {
   /** Makes a table. Throws RangeError or TypeError for options that are wrong. */
   static create(options: SluiceOptions): Sluice {
     checkOptions(options)
-    const { capacity, maxThreads = 64, whenFull = 'evict', clock = 'precise' } = options
+    const { capacity, lineCapacity = Math.min(capacity, 1_000_000), maxThreads = 64, whenFull = 'evict', clock = 'precise' } = options
     checkInteger('capacity', capacity, 1, MAX_CAPACITY)
+    checkInteger('lineCapacity', lineCapacity, 1, 10_000_000)
     checkInteger('maxThreads', maxThreads, 1, 1024)
     if (!whenFullChoices.includes(whenFull)) throw new RangeError(`"whenFull" expected 'evict', 'deny' or 'allow', got ${shown(whenFull)}`)
     if (clock !== 'precise' && clock !== 'coarse' && !(clock instanceof Manual)) {
       throw new RangeError(`"clock" expected 'precise', 'coarse' or a ManualClock, got ${shown(clock)}`)
     }
-    return new Sluice(Table.create({ capacity, maxThreads, whenFull, clock }))
+    return new Sluice(Table.create({ capacity, lineCapacity, maxThreads, whenFull, clock }))
   }
 
   /**
@@ -136,7 +144,16 @@ export class Sluice {
     return this.#make(name, options, fixedWindow)
   }
 
-  /** At most `limit` in the last `windowMs`, as estimated from the counts of two windows. */
+  /**
+   * Guava's smooth warm-up: after idling, a key starts at 1 / coldFactor of its
+   * rate and reaches it within `warmupMs`. The next caller pays: a cost is let
+   * through when what was taken before has been paid off.
+   */
+  warmUp(name: string, options: WarmUpOptions): Limiter {
+    return this.#make(name, options, warmUp)
+  }
+
+  /** At most `limit` in the last `windowMs`: never more with `slots`, else as estimated from the counts of two windows. */
   slidingWindow(name: string, options: SlidingWindowOptions): Limiter {
     return this.#make(name, options, slidingWindow)
   }
@@ -177,10 +194,12 @@ export class Sluice {
     return this.#limiterOf(policy)
   }
 
-  #define(name: string, { kind, limits, traits }: Definition): Policy {
+  #define(name: string, { kind, limits, traits, parts = [] }: Definition): Policy {
     const table = this.#open()
     checkName(table, name)
-    return definePolicy(table, name, kind, limits, traits, (each) => this.#policy(each))
+    const find = (each: string): Policy | undefined => this.#policy(each)
+    const made = parts.map((part, i) => definePolicy(table, `${name}#${i}`, 'limit', part, {}, find))
+    return definePolicy(table, name, kind, limits, { ...traits, parts: made }, find)
   }
 
   static {
@@ -192,7 +211,7 @@ export class Sluice {
     const table = this.#open()
     checkName(table, name)
     const policy = this.#policy(name)
-    if (policy && !policy.isGlobalOnly) return this.#limiterOf(policy)
+    if (policy && !policy.isGlobalOnly && policy.kind !== 'limit') return this.#limiterOf(policy)
     throw new SluiceError('ERR_SLUICE_NO_POLICY', `"name" expected a limiter of this table, got ${JSON.stringify(name)}; it has ${[...this.#policies.keys()].map((each) => JSON.stringify(each)).join(', ') || 'none'}`)
   }
 
@@ -219,7 +238,8 @@ export class Sluice {
     const sum = zeros()
     let number = 1
     for (const name of this.#policies.keys()) {
-      const own = (limiters[name] = zeros())
+      const own = zeros()
+      if (this.#policies.get(name)!.kind !== 'limit') limiters[name] = own
       for (let thread = 0; thread < table.maxThreads; thread++) {
         const line = at.THREADS + thread * at.THREAD_BYTES + at.LANE_STATS + number * at.STATS_BYTES
         counters.forEach((counter, i) => (own[counter] += Number(longs[(line + at[counterNames[i]]) / 8])))
@@ -240,7 +260,7 @@ export class Sluice {
     const report = {
       used: count('AUDIT_USED'),
       fresh: count('AUDIT_FRESH'),
-      slots: unsigned[at.HEADER_SET_COUNT / 4] * at.SLOT_COUNT,
+      slots: unsigned[at.HEADER_SET_COUNT / 4] * at.SLOT_COUNT + unsigned[at.HEADER_LINE_SET_COUNT / 4] * at.LINE_SLOT_COUNT,
       busy: count('AUDIT_BUSY'),
       torn: count('AUDIT_TORN'),
       doubles: count('AUDIT_DOUBLES'),

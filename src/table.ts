@@ -20,6 +20,7 @@ export interface SluiceHandle {
 
 export interface TableOptions {
   capacity: number
+  lineCapacity: number
   maxThreads: number
   whenFull: WhenFull
   clock: 'precise' | 'coarse' | ManualClock
@@ -28,6 +29,8 @@ export interface TableOptions {
 const PAGE_BYTES = 65536
 /** Share of slots that `capacity` keys fill: both sets of a key are then full for about 1 key in 36,000. */
 const FILL = 0.7
+/** The same for lines, whose sets are smaller: about 1 key in 60,000. */
+const LINE_FILL = 0.65
 
 export class Table {
   readonly memory: WebAssembly.Memory
@@ -77,10 +80,12 @@ export class Table {
   }
 
   static create(options: TableOptions): Table {
-    const { at, wide, setsOffset } = kernelConstants()
+    const { at, wide, lineSetsOffset } = kernelConstants()
     const pageSets = Number(wide.PAGE_SETS)
     const setCount = Math.ceil(options.capacity / FILL / at.SLOT_COUNT / pageSets) * pageSets
-    const byteLength = setsOffset(options.maxThreads) + setCount * at.SET_BYTES
+    const groupSets = Number(wide.LINE_GROUP_SETS)
+    const lineSetCount = Math.ceil(options.lineCapacity / LINE_FILL / at.LINE_SLOT_COUNT / groupSets) * groupSets
+    const byteLength = lineSetsOffset(options.maxThreads, setCount) + lineSetCount * at.LINE_SET_BYTES
     const pages = Math.ceil(byteLength / PAGE_BYTES)
     // Fixed size: growing a shared memory makes atomics in other threads trap.
     const memory = new WebAssembly.Memory({ initial: pages, maximum: pages, shared: true })
@@ -93,6 +98,7 @@ export class Table {
     longs[at.HEADER_TABLE_ID / 8] = random[2]
     longs[at.HEADER_EPOCH / 8] = monotonicNs()
     words[at.HEADER_SET_COUNT / 4] = setCount
+    words[at.HEADER_LINE_SET_COUNT / 4] = lineSetCount
     words[at.HEADER_THREAD_COUNT / 4] = options.maxThreads
     words[at.HEADER_CAPACITY / 4] = options.capacity
     words[at.HEADER_CLOCK_KIND / 4] = clockKinds.indexOf(kind)
