@@ -3,6 +3,7 @@
 // source that all threads of the process share. What the wall clock does is
 // nobody's business here.
 
+import { performance } from 'node:perf_hooks'
 import { checkDuration, unexpected } from './errors.js'
 
 export type ClockKind = 'precise' | 'coarse' | 'manual'

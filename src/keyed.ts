@@ -97,6 +97,9 @@ export class KeyedLimiter {
     if (reservation.delayMs === Infinity) {
       throw new SluiceError('ERR_SLUICE_NEVER', `${JSON.stringify(name)} has rate 0 and fewer than ${cost} tokens: a wait would never end`)
     }
+    if (this.#bucket.policy.kind === 'leakyQueue' && reservation.delayMs <= timeoutMs) {
+      throw new SluiceError('ERR_SLUICE_QUEUE_FULL', `the queue of ${JSON.stringify(name)} has no place for ${cost} more`)
+    }
     if (timeoutMs === Infinity || reservation.delayMs <= timeoutMs) {
       throw new SluiceError('ERR_SLUICE_TABLE_FULL', `the table is full and does not evict: no room for a new key of ${JSON.stringify(name)}`)
     }
