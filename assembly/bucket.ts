@@ -14,44 +14,44 @@
 // anything while deciding, so a thread that stops here stops nobody else.
 
 import {
-  BUSY, PIECE_BURST, PIECE_BURST_TOKENS, PIECE_FLAGS, PIECE_TOKEN_SHIFT, LANE_KEY, LANE_SET_A, LANE_SET_B, POLICY_GLOBAL,
+  BUSY, LANE_KEY, LANE_SET_A, LANE_SET_B, LANE_SLOT, PIECE_BURST, PIECE_BURST_TOKENS, PIECE_TOKEN_SHIFT, POLICY_GLOBAL,
   POLICY_VERSION, SLOT_STATE, STATS_ALLOWED, STATS_CONTENDED, STATS_DENIED, TAG_BITS,
 } from "./layout";
-import { flowing, isCurrent, nanoseconds, pieceOf, translated } from "./clock";
+import { isCurrent, isQuick, pieceOf, quickReading, translated } from "./clock";
 import { count, lane, yieldTo } from "./thread";
 import { CLAIM_AGAIN, CLAIM_FULL, claim, find } from "./table";
-import { CONSUME, decide, full, GLOBAL } from "./decide";
+import { CONSUME, decideAt, full, GLOBAL } from "./decide";
+
+/** The answer of `allowSlot` if the slot is another key's by now, or for anything rare. */
+export const LOOK_UP: i32 = 2;
 
 /**
  * The plain decision for a key, with all that is rare elsewhere: 1 admitted, 0
- * refused. A policy with flags goes the general way.
+ * refused. A policy with flags goes the general way. Leaves the slot in the lane.
  */
-export function allowKey(policy: usize, key: u64, a: usize, b: usize, cost: u32, ms: f64): i32 {
-  const now = nanoseconds(ms);
+export function allowKey(policy: usize, key: u64, a: usize, b: usize, cost: u32, now: i64): i32 {
   let tries = -1;
   while (true) {
     tries++;
     const version = atomic.load<u32>(policy, POLICY_VERSION);
     const piece = pieceOf(policy, version);
-    const v = flowing(piece, now);
-    const floor = v - load<u64>(piece, PIECE_BURST);
-    const need = u64(cost) << load<i32>(piece, PIECE_TOKEN_SHIFT);
-    const isTooMuch = cost > load<u32>(piece, PIECE_BURST_TOKENS);
-    const flags = load<i32>(piece, PIECE_FLAGS);
-    if (!isCurrent(policy, version)) continue;
-    if (flags) {
+    if (!isQuick(piece, now)) {
       store<u64>(lane, key, LANE_KEY);
       store<u32>(lane, u32(a), LANE_SET_A);
       store<u32>(lane, u32(b), LANE_SET_B);
-      return decide(policy, CONSUME, cost, ms, 0);
+      store<u32>(lane, 0, LANE_SLOT);
+      return decideAt(policy, CONSUME, cost, now, 0);
     }
+    const v = quickReading(piece, now);
+    const floor = v - load<u64>(piece, PIECE_BURST);
+    const need = u64(cost) << load<i32>(piece, PIECE_TOKEN_SHIFT);
+    const isTooMuch = cost > load<u32>(piece, PIECE_BURST_TOKENS);
+    if (!isCurrent(policy, version)) continue;
     if (isTooMuch) break;
     const slot = find(key, a, b);
+    store<u32>(lane, u32(slot), LANE_SLOT);
     if (!slot) {
-      if (!cost) {
-        count(policy, STATS_ALLOWED);
-        return 1;
-      }
+      if (!cost) return admitted(policy);
       const claimed = claim(policy, key, a, b, floor + need, now, tries);
       if (claimed == CLAIM_AGAIN) continue;
       return claimed == CLAIM_FULL ? full(policy) : admitted(policy);
@@ -77,20 +77,46 @@ export function allowKey(policy: usize, key: u64, a: usize, b: usize, cost: u32,
   return 0;
 }
 
+/**
+ * The decision for a key whose slot was `slot` the last time: `allowKey` without
+ * the look-up. Leaves to it, by answering LOOK_UP, all that is rare.
+ */
+// @ts-ignore: decorator
+@inline
+export function allowSlotAt(policy: usize, slot: usize, key: u64, cost: u32, now: i64): i32 {
+  const version = atomic.load<u32>(policy, POLICY_VERSION);
+  const piece = pieceOf(policy, version);
+  if (!isQuick(piece, now)) return LOOK_UP;
+  const v = quickReading(piece, now);
+  const floor = v - load<u64>(piece, PIECE_BURST);
+  const need = u64(cost) << load<i32>(piece, PIECE_TOKEN_SHIFT);
+  const isTooMuch = cost > load<u32>(piece, PIECE_BURST_TOKENS);
+  const seen = atomic.load<u64>(slot, SLOT_STATE);
+  if (atomic.load<u64>(slot) != key || (seen & TAG_BITS) != (v & TAG_BITS) || !isCurrent(policy, version)) return LOOK_UP;
+  const next = (seen > floor ? seen : floor) + need;
+  if (next > v || isTooMuch) {
+    count(policy, STATS_DENIED);
+    return 0;
+  }
+  if (!cost || atomic.cmpxchg<u64>(slot, seen, next, SLOT_STATE) == seen) return admitted(policy);
+  count(policy, STATS_CONTENDED);
+  return LOOK_UP;
+}
+
 /** The plain decision for the policy's global bucket. */
-export function allowGlobal(policy: usize, cost: u32, ms: f64): i32 {
-  const now = nanoseconds(ms);
+// @ts-ignore: decorator
+@inline
+export function allowGlobalAt(policy: usize, cost: u32, now: i64): i32 {
   while (true) {
     const version = atomic.load<u32>(policy, POLICY_VERSION);
     const piece = pieceOf(policy, version);
-    const v = flowing(piece, now);
+    if (!isQuick(piece, now)) return decideAt(policy, CONSUME | GLOBAL, cost, now, 0);
+    const v = quickReading(piece, now);
     const floor = v - load<u64>(piece, PIECE_BURST);
     const need = u64(cost) << load<i32>(piece, PIECE_TOKEN_SHIFT);
     const isTooMuch = cost > load<u32>(piece, PIECE_BURST_TOKENS);
-    const flags = load<i32>(piece, PIECE_FLAGS);
     const seen = atomic.load<u64>(policy, POLICY_GLOBAL);
     if (!isCurrent(policy, version)) continue;
-    if (flags) return decide(policy, CONSUME | GLOBAL, cost, ms, 0);
     if (isTooMuch) break;
     let z = seen;
     if ((seen & TAG_BITS) != (v & TAG_BITS)) {
@@ -99,8 +125,7 @@ export function allowGlobal(policy: usize, cost: u32, ms: f64): i32 {
     }
     const next = (z > floor ? z : floor) + need;
     if (next > v) break;
-    if (!cost) return admitted(policy);
-    if (atomic.cmpxchg<u64>(policy, seen, next, POLICY_GLOBAL) == seen) return admitted(policy);
+    if (!cost || atomic.cmpxchg<u64>(policy, seen, next, POLICY_GLOBAL) == seen) return admitted(policy);
     count(policy, STATS_CONTENDED);
   }
   count(policy, STATS_DENIED);

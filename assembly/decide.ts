@@ -61,8 +61,12 @@ export function isOurs(slot: usize, mode: i32): bool {
  * cost: tokens that would have overflowed until then.
  */
 export function decide(policy: usize, mode: i32, cost: u32, ms: f64, maxWaitMs: f64): i32 {
-  const now = nanoseconds(ms);
-  if (load<i32>(policy, POLICY_FLAGS) & FLAG_LINE) return decideLine(policy, mode, cost, now, nanoseconds(maxWaitMs));
+  return decideAt(policy, mode, cost, nanoseconds(ms), nanoseconds(maxWaitMs));
+}
+
+/** The same in ns; a wait of i64.MAX_VALUE has no end. */
+export function decideAt(policy: usize, mode: i32, cost: u32, now: i64, maxWait: i64): i32 {
+  if (load<i32>(policy, POLICY_FLAGS) & FLAG_LINE) return decideLine(policy, mode, cost, now, maxWait);
   let tries = -1;
   while (true) {
     tries++;
@@ -74,7 +78,7 @@ export function decide(policy: usize, mode: i32, cost: u32, ms: f64, maxWaitMs: 
     const shift = load<i32>(piece, PIECE_TOKEN_SHIFT);
     const flags = load<i32>(piece, PIECE_FLAGS);
     // A shadow never makes anybody wait.
-    const wait = flags & FLAG_SHADOW ? 0 : nanoseconds(maxWaitMs);
+    const wait = flags & FLAG_SHADOW ? 0 : maxWait;
     const end = now > 0 && wait > i64.MAX_VALUE - 1 - now ? i64.MAX_VALUE - 1 : now + wait;
     let horizon = wait > 0 ? reading(piece, end) : v;
     if (flags & FLAG_CUT_WAIT) horizon = max(horizon, reading(piece, end + 1) - (TAG_BITS + 1));
@@ -113,7 +117,7 @@ export function decide(policy: usize, mode: i32, cost: u32, ms: f64, maxWaitMs: 
     let next = z + need;
     // Paying later, a cost waits for what others took, not for its own.
     const act = flags & FLAG_PAY_LATER ? z : next;
-    let isGranted = act <= horizon || (maxWaitMs == Infinity && (mode & EVEN_NEVER) != 0);
+    let isGranted = act <= horizon || (maxWait == i64.MAX_VALUE && (mode & EVEN_NEVER) != 0);
     const isNever = !(flags & FLAG_PAY_LATER) && cost > burstTokens;
     if (isNever || next - v > AHEAD_LIMIT && next > v) isGranted = false;
     if (mode & DEBT) {

@@ -22,7 +22,7 @@ export const LAYOUT_VERSION: i32 = 1;
 //  16 hash key 0 u64  24 hash key 1 u64  32 epoch i64 (ns on the monotonic clock)
 //  40 clock kind i32  44 when full i32   48 table id u64     56 capacity u32
 //  60 line set count u32
-//  64 clock cell f64 (ms since the epoch), alone on its line
+//  64 clock cell: f64 ms since the epoch, 72 the same in ns i64; alone on its line
 // 128 policy count i32                  132 policy lock i32
 // 192 ticker turn i32, alone on its line
 
@@ -38,6 +38,7 @@ export const HEADER_TABLE_ID: usize = 48;
 export const HEADER_CAPACITY: usize = 56;
 export const HEADER_LINE_SET_COUNT: usize = 60;
 export const HEADER_CLOCK: usize = 64;
+export const HEADER_CLOCK_NS: usize = 72;
 export const HEADER_POLICY_COUNT: usize = 128;
 export const HEADER_POLICY_LOCK: usize = 132;
 export const HEADER_TICKER: usize = 192;
@@ -114,6 +115,9 @@ export const OLDER_FROM: usize = 0;
 export const OLDER_SHIFT: usize = 8;
 export const OLDER_FRESH: usize = 12;
 
+/** Pre-shift of every piece without flags. */
+export const QUICK_PRE_SHIFT: u64 = 3;
+
 /** The rate is infinite: everything is admitted and nothing is written. */
 export const FLAG_UNLIMITED: i32 = 1;
 /** The next caller pays: a cost is charged after the test (Guava). */
@@ -157,7 +161,8 @@ export const LOCK_SLOT: usize = 4;
 //    72 staged parts, 8 x i32
 //   128 hash state, 4 x u64
 //   192 staged piece (128 bytes)   320 staged name (96 bytes)
-//   416 limit that decided i32    448 a line (64 bytes)
+//   416 limit that decided i32    420 slot that decided u32
+//   448 a line (64 bytes)
 //   512 batch: 32 entries of 16 bytes: key word u64, set a u32, set b u32
 //  1024 batch answers, 1 byte each
 //  1088 tokens taken by the last grant, one for each limit, 7 x f64
@@ -181,6 +186,7 @@ export const LANE_HASH: usize = 128;
 export const LANE_PIECE: usize = 192;
 export const LANE_NAME: usize = 320;
 export const LANE_LIMIT: usize = 416;
+export const LANE_SLOT: usize = 420;
 export const LANE_LINE: usize = 448;
 export const LANE_BATCH: usize = 512;
 export const LANE_ANSWERS: usize = 1024;

@@ -15,7 +15,7 @@ interface CommonOptions<Own> {
 }
 
 interface BucketLimits {
-  /** Tokens per second: 0, 1e-9 to 4e9, or Infinity. */
+  /** Tokens per second: 0, 1e-9 to 3e9, or Infinity. */
   rate: number
   /** Most tokens at once, an integer from 0 to 2^31-1. */
   burst: number
@@ -27,7 +27,7 @@ interface SeveralLimits {
 export type TokenBucketOptions = (BucketLimits | SeveralLimits) & CommonOptions<BucketLimits & SeveralLimits>
 
 interface LeakyLimits {
-  /** Drops that leak per second: 0, 1e-9 to 4e9, or Infinity. */
+  /** Drops that leak per second: 0, 1e-9 to 3e9, or Infinity. */
   rate: number
   /** As a meter: most drops at once. As a queue it is 1 if left out: they leave one by one. */
   burst?: number
@@ -52,7 +52,7 @@ export interface SlidingWindowOptions extends WindowLimits, CommonOptions<Window
 }
 
 interface WarmUpLimits {
-  /** Permits per second when warm: 0, 1e-9 to 4e9, or Infinity. */
+  /** Permits per second when warm: 0, 1e-9 to 3e9, or Infinity. */
   rate: number
   /** How long it takes from cold to warm, ms >= 0; 0 stores nothing and is a plain limiter. */
   warmupMs: number

@@ -26,38 +26,47 @@ export interface WaitOptions {
 export class KeyedLimiter {
   readonly #bucket: Bucket
   readonly #waiters: Waiters
-  readonly #allowWords: Policy['table']['kernel']['allowWords']
+  readonly #allowSlot: Policy['table']['kernel']['allowSlot']
   readonly #allowGlobal: Policy['table']['kernel']['allowGlobal']
   readonly #clock: Policy['table']['clock']
   readonly #record: number
   readonly #isGlobal: boolean
   readonly #low: number
   readonly #high: number
-  readonly #setA: number
-  readonly #setB: number
+  /** Where the key's slot was the last time; 0 unknown. */
+  #slot = 0
 
   /** Made by `limiter.key()`. */
   constructor(policy: Policy, waiters: Waiters, key: Key | undefined) {
     const bucket = new Bucket(policy, key)
     this.#bucket = bucket
     this.#waiters = waiters
-    this.#allowWords = policy.table.kernel.allowWords
+    this.#allowSlot = policy.table.kernel.allowSlot
     this.#allowGlobal = policy.table.kernel.allowGlobal
     this.#clock = policy.table.clock
     this.#record = bucket.record
     this.#isGlobal = bucket.isGlobal
     this.#low = bucket.low
     this.#high = bucket.high
-    this.#setA = bucket.setA
-    this.#setB = bucket.setB
   }
 
   /** Takes `cost` tokens if they are there. Never throws for being limited. */
   allow(cost = 1): boolean {
     if ((cost | 0) !== cost || cost < 0) checkCost(cost)
-    return this.#isGlobal
-      ? this.#allowGlobal(this.#record, cost, this.#clock.now()) === 1
-      : this.#allowWords(this.#record, this.#low, this.#high, this.#setA, this.#setB, cost, this.#clock.now()) === 1
+    if (this.#isGlobal) return this.#allowGlobal(this.#record, cost, this.#clock.mark()) === 1
+    if (this.#slot !== 0) {
+      const answer = this.#allowSlot(this.#record, this.#slot, this.#low, this.#high, cost, this.#clock.mark())
+      if (answer < 2) return answer === 1
+    }
+    return this.#lookUp(cost)
+  }
+
+  /** `allow` when the key's slot is not known, or was given to another key. */
+  #lookUp(cost: number): boolean {
+    const { table, low, high, setA, setB } = this.#bucket
+    const answer = table.kernel.allowWords(this.#record, low, high, setA, setB, cost, this.#clock.mark())
+    this.#slot = table.words[(table.lane + table.at.LANE_SLOT) / 4]
+    return answer === 1
   }
 
   /** As `allow`, with the whole answer. */

@@ -94,10 +94,10 @@ export class Limiter {
     if (typeof key === 'string') {
       const table = this.#table
       if (key.length <= table.textMax && writeText(table, key)) {
-        return this.#kernel.allowText(this.#record, key.length, cost, this.#clock.now()) === 1
+        return this.#kernel.allowText(this.#record, key.length, cost, this.#clock.mark()) === 1
       }
     } else if (typeof key === 'number') {
-      return this.#kernel.allowNumber(this.#record, finite(key), cost, this.#clock.now()) === 1
+      return this.#kernel.allowNumber(this.#record, finite(key), cost, this.#clock.mark()) === 1
     }
     return this.key(key).allow(cost)
   }
@@ -136,7 +136,7 @@ export class Limiter {
     const record = this.#record
     const { BATCH_MAX: most, LANE_ANSWERS } = table.at
     const answers = table.lane + LANE_ANSWERS
-    const nowMs = this.#clock.now()
+    const nowMs = this.#clock.mark()
     for (let from = 0; from < length; from += most) {
       const count = Math.min(most, length - from)
       let i = 0

@@ -93,8 +93,9 @@ function unitsOf(tokens: number, tokenShift: number): bigint {
 function idealScale({ rate, burst, extra }: Limits, isGlobalOnly: boolean): number {
   const byBurst = 56 - Math.ceil(Math.log2(Math.max(1, burst, extra)))
   if (isGlobalOnly) return Math.min(GLOBAL_SCALE, byBurst)
-  const byRate = rate === 0 || rate === Infinity ? FINEST : Math.floor(Math.log2(4e9 / rate))
-  return Math.max(0, Math.min(FINEST, byBurst, byRate))
+  // Below 4 units a nanosecond, so that the clock lasts 30 years and the pre-shift is 3.
+  const byRate = rate === 0 || rate === Infinity ? FINEST : Math.ceil(Math.log2(4e9 / rate)) - 1
+  return Math.min(FINEST, byBurst, byRate)
 }
 
 /** The rate's part of a piece, at `scale` fraction bits and from a clock that reads v0. */

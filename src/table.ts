@@ -3,7 +3,7 @@
 
 import { threadId } from 'node:worker_threads'
 import { getRandomValues } from 'node:crypto'
-import { Clock, clockKinds, ManualClock, monotonicNs, type ClockKind } from './clock.js'
+import { Clock, ClockCell, clockKinds, ManualClock, monotonicNs, type ClockKind } from './clock.js'
 import { shown, SluiceError } from './errors.js'
 import { instantiate, kernelConstants, type Kernel } from './kernel.js'
 
@@ -52,7 +52,7 @@ export class Table {
   readonly unsigned: Uint32Array
   readonly doubles: Float64Array
   readonly longs: BigUint64Array
-  readonly clockCell: Float64Array
+  readonly clockCell: ClockCell
 
   private constructor(memory: WebAssembly.Memory, manual?: ManualClock) {
     const kernel = instantiate(memory)
@@ -65,7 +65,7 @@ export class Table {
     this.unsigned = new Uint32Array(memory.buffer)
     this.doubles = new Float64Array(memory.buffer)
     this.longs = new BigUint64Array(memory.buffer)
-    this.clockCell = new Float64Array(memory.buffer, at.HEADER_CLOCK, 1)
+    this.clockCell = new ClockCell(memory.buffer, at.HEADER_CLOCK, at.HEADER_CLOCK_NS)
     this.epochNs = this.longs[at.HEADER_EPOCH / 8]
     this.capacity = this.unsigned[at.HEADER_CAPACITY / 4]
     this.id = this.longs[at.HEADER_TABLE_ID / 8].toString(36)
