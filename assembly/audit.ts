@@ -2,11 +2,13 @@
 // under way, a claim may show as BUSY and a word may be newer than its clock.
 
 import {
-  AHEAD_LIMIT, BUSY, HEADER_POLICY_COUNT, HEADER_POLICY_LOCK, LANE_BATCH, LOCKS, LOCK_BYTES, LOCK_COUNT, PIECE_BURST,
+  AHEAD_LIMIT, BUSY, FLAG_LINE, FLAG_SLIDING, LINE_SET_BYTES, LINE_SLOT_COUNT, POLICY_FLAGS, HEADER_POLICY_COUNT, HEADER_POLICY_LOCK, LANE_BATCH, LOCKS, LOCK_BYTES, LOCK_COUNT, PIECE_BURST, PIECE_FLAGS,
   POLICIES, POLICY_BITS, POLICY_BYTES, POLICY_LOCK, POLICY_VERSION, SET_BYTES, SLOTS_END, SLOT_STATE, SLOT_STEP, TAG_BITS,
 } from "./layout";
 import { nanoseconds, pieceOf, reading, translated } from "./clock";
-import { lane, setCount, sets } from "./thread";
+import { copyLine, lineLack, lineOf, otherLineSet } from "./line";
+import { lane, lineSetCount, lineSets, setCount, sets } from "./thread";
+import { slidingLack } from "./sliding";
 import { otherSet } from "./table";
 
 // The counts, left in the lane's batch as u32.
@@ -62,11 +64,35 @@ export function audit(ms: f64): void {
       const piece = pieceOf(policy, atomic.load<u32>(policy, POLICY_VERSION));
       const v = reading(piece, now);
       const z = translated(piece, word);
-      if (z <= v - load<u64>(piece, PIECE_BURST)) add(AUDIT_FRESH);
+      if (load<i32>(piece, PIECE_FLAGS) & FLAG_SLIDING) {
+        if (slidingLack(piece, word, now) <= 0) add(AUDIT_FRESH);
+      } else if (z <= v - load<u64>(piece, PIECE_BURST)) add(AUDIT_FRESH);
       else if (z > v && z - v > AHEAD_LIMIT + TAG_BITS) add(AUDIT_TORN);
       const other = otherSet(set, key);
       // Of two slots of one key, the lower counts.
       if (holds(set, key, slot) || (other > set && holds(other, key, slot))) add(AUDIT_DOUBLES);
+    }
+  }
+  const lineEnd = lineSets + usize(lineSetCount) * LINE_SET_BYTES;
+  for (let set = lineSets; set < lineEnd; set += LINE_SET_BYTES) {
+    for (let slot = set; slot < set + usize(LINE_SLOT_COUNT) * SLOT_STEP; slot += SLOT_STEP) {
+      const key = atomic.load<u64>(slot);
+      if (!key) continue;
+      add(AUDIT_USED);
+      const number = key & POLICY_BITS;
+      const policy = POLICIES + usize(number) * POLICY_BYTES;
+      if (!number || number > policies || !(load<i32>(policy, POLICY_FLAGS) & FLAG_LINE)) {
+        add(AUDIT_STRANGERS);
+        continue;
+      }
+      if (!copyLine(lineOf(slot))) add(AUDIT_LOCKS);
+      else if (lineLack(policy, now) <= 0) add(AUDIT_FRESH);
+      const other = otherLineSet(set, key);
+      for (let place: usize = 0; place < usize(LINE_SLOT_COUNT); place++) {
+        const same = set + place * SLOT_STEP;
+        if (same != slot && atomic.load<u64>(same) == key) add(AUDIT_DOUBLES);
+        if (other > set && atomic.load<u64>(other + place * SLOT_STEP) == key) add(AUDIT_DOUBLES);
+      }
     }
   }
   for (let i = 0; i < LOCK_COUNT; i++) {

@@ -2,20 +2,25 @@
 // allocation, nothing imported but the memory.
 //
 // Policies are named by the address of their record, times are milliseconds
-// since the table's epoch, and a virtual time crosses as two 32-bit halves.
+// since the table's epoch (for the calls named allow, a negative one means the
+// table's clock cell), and a virtual time crosses as two 32-bit halves.
 
 import { BATCH_MAX, LANE_ANSWERS, LANE_KEY } from "./layout";
-import { allowKey, restore } from "./bucket";
+import { allowGlobalAt, allowKey, allowSlotAt } from "./bucket";
+import { moment } from "./clock";
+import { restore } from "./restore";
 import { batchEntry, firstSet, hashAt, hashNumber, keepInBatch, keyWord, TEXT } from "./key";
 import { lane } from "./thread";
 import { otherSet } from "./table";
 
 export * from "./layout";
-export { enter, setsOffset } from "./thread";
+export { enter, lineSetsOffset, setsOffset } from "./thread";
 export { recover } from "./table";
 export { keyEnd, keyOfBytes, keyOfNumber, keyOfWords, keyPart, LANE_PART } from "./key";
 export { TEXT, WIDE_TEXT, NUMBER, BIGINT, WIDE_BIGINT, BYTES } from "./key";
-export { allowGlobal, decide, setTokens, untilAct, CONSUME, DEBT, EVEN_NEVER, GLOBAL } from "./bucket";
+export { LOOK_UP } from "./bucket";
+export { decide, ANSWER, CONSUME, DEBT, EVEN_NEVER, GLOBAL } from "./decide";
+export { setTokens, untilAct } from "./restore";
 export { append, publish, readingOf, retag, POLICY_MOVED, POLICY_LOCKED } from "./policy";
 export {
   audit, AUDIT_USED, AUDIT_FRESH, AUDIT_BUSY, AUDIT_TORN, AUDIT_DOUBLES, AUDIT_STRANGERS, AUDIT_LOCKS,
@@ -25,20 +30,30 @@ export {
 export function allowText(policy: usize, length: u32, cost: u32, ms: f64): i32 {
   hashAt(policy, TEXT, 0, length);
   const key = keyWord(policy);
-  const a = firstSet();
-  return allowKey(policy, key, a, otherSet(a, key), cost, ms);
+  const a = firstSet(policy);
+  return allowKey(policy, key, a, otherSet(a, key), cost, moment(ms));
 }
 
 export function allowNumber(policy: usize, number: f64, cost: u32, ms: f64): i32 {
   hashNumber(policy, number);
   const key = keyWord(policy);
-  const a = firstSet();
-  return allowKey(policy, key, a, otherSet(a, key), cost, ms);
+  const a = firstSet(policy);
+  return allowKey(policy, key, a, otherSet(a, key), cost, moment(ms));
 }
 
 /** Decides for a key that was hashed before. */
 export function allowWords(policy: usize, low: u32, high: u32, a: u32, b: u32, cost: u32, ms: f64): i32 {
-  return allowKey(policy, (u64(high) << 32) | u64(low), a, b, cost, ms);
+  return allowKey(policy, (u64(high) << 32) | u64(low), a, b, cost, moment(ms));
+}
+
+/** The same at the slot where it was the last time, which must be one; LOOK_UP if it is another's. */
+export function allowSlot(policy: usize, slot: usize, low: u32, high: u32, cost: u32, ms: f64): i32 {
+  return allowSlotAt(policy, slot, (u64(high) << 32) | u64(low), cost, moment(ms));
+}
+
+/** Decides for the global bucket. */
+export function allowGlobal(policy: usize, cost: u32, ms: f64): i32 {
+  return allowGlobalAt(policy, cost, moment(ms));
 }
 
 // A batch: entries are hashed first, which starts loading their sets, and then
@@ -62,9 +77,10 @@ export function batchKey(i: i32): void {
 /** Decides the first `entries` of the batch; leaves 0 or 1 for each in the lane. */
 export function allowBatch(policy: usize, entries: i32, cost: u32, ms: f64): void {
   assert(u32(entries) <= u32(BATCH_MAX));
+  const now = moment(ms);
   for (let i = 0; i < entries; i++) {
     const entry = batchEntry(i);
-    const is = allowKey(policy, load<u64>(entry), load<u32>(entry, 8), load<u32>(entry, 12), cost, ms);
+    const is = allowKey(policy, load<u64>(entry), load<u32>(entry, 8), load<u32>(entry, 12), cost, now);
     store<u8>(lane + LANE_ANSWERS + i, u8(is));
   }
 }

@@ -4,9 +4,9 @@
 // key, so that one user under two policies meets two pairs of sets, and `1`,
 // `'1'` and their bytes are different keys.
 
-import { BATCH_MAX, LANE_BATCH, LANE_BYTES, LANE_BYTES_MAX, LANE_HASH, LANE_KEY, LANE_SET_A, LANE_SET_B, POLICIES, POLICY_BITS, POLICY_BYTES, SET_BYTES, SLOT_STATE } from "./layout";
+import { BATCH_MAX, FLAG_LINE, LANE_BATCH, LANE_BYTES, LANE_BYTES_MAX, LANE_HASH, LANE_KEY, LANE_SET_A, LANE_SET_B, LINE_SET_BYTES, POLICIES, POLICY_BITS, POLICY_BYTES, POLICY_FLAGS, SET_BYTES, SLOT_STATE } from "./layout";
 import { sipHash, sipHigh, sipLow, SIP_END, SIP_START } from "./siphash";
-import { hashKey0, hashKey1, lane, setCount, sets } from "./thread";
+import { hashKey0, hashKey1, lane, lineSetCount, lineSets, setCount, sets } from "./thread";
 import { otherSet, touch } from "./table";
 
 // Kinds of key.
@@ -27,7 +27,8 @@ export function keyWord(policy: usize): u64 {
 /** The first set, from the last hash. */
 // @ts-ignore: decorator
 @inline
-export function firstSet(): usize {
+export function firstSet(policy: usize): usize {
+  if (load<i32>(policy, POLICY_FLAGS) & FLAG_LINE) return lineSets + usize((u64(u32(sipHigh)) * u64(lineSetCount)) >> 32) * LINE_SET_BYTES;
   return sets + usize((u64(u32(sipHigh)) * u64(setCount)) >> 32) * SET_BYTES;
 }
 
@@ -55,7 +56,7 @@ export function hashNumber(policy: usize, key: f64): void {
 
 function keep(policy: usize): void {
   const key = keyWord(policy);
-  const a = firstSet();
+  const a = firstSet(policy);
   store<u64>(lane, key, LANE_KEY);
   store<u32>(lane, u32(a), LANE_SET_A);
   store<u32>(lane, u32(otherSet(a, key)), LANE_SET_B);
@@ -110,7 +111,7 @@ export function batchEntry(i: i32): usize {
 export function keepInBatch(policy: usize, i: i32): void {
   const entry = batchEntry(i);
   const key = keyWord(policy);
-  const a = firstSet();
+  const a = firstSet(policy);
   const b = otherSet(a, key);
   store<u64>(entry, key);
   store<u32>(entry, u32(a), 8);

@@ -6,6 +6,7 @@
 //            locks             1024 words, 16 bytes apart
 //            threads           one lane a thread: registers, scratch, stats
 //            sets              128 bytes each: 8 key words, 8 state words
+//            line sets         512 bytes each: 7 key words, 7 lines of 64 bytes
 //
 // Zeroed memory is a valid table of fresh keys without policies, so pages that
 // nobody touched cost nothing.
@@ -20,7 +21,8 @@ export const LAYOUT_VERSION: i32 = 1;
 //   0 magic i32        4 version i32      8 set count u32    12 thread count u32
 //  16 hash key 0 u64  24 hash key 1 u64  32 epoch i64 (ns on the monotonic clock)
 //  40 clock kind i32  44 when full i32   48 table id u64     56 capacity u32
-//  64 clock cell f64 (ms since the epoch), alone on its line
+//  60 line set count u32
+//  64 clock cell: f64 ms since the epoch, 72 the same in ns i64; alone on its line
 // 128 policy count i32                  132 policy lock i32
 // 192 ticker turn i32, alone on its line
 
@@ -34,7 +36,9 @@ export const HEADER_CLOCK_KIND: usize = 40;
 export const HEADER_WHEN_FULL: usize = 44;
 export const HEADER_TABLE_ID: usize = 48;
 export const HEADER_CAPACITY: usize = 56;
+export const HEADER_LINE_SET_COUNT: usize = 60;
 export const HEADER_CLOCK: usize = 64;
+export const HEADER_CLOCK_NS: usize = 72;
 export const HEADER_POLICY_COUNT: usize = 128;
 export const HEADER_POLICY_LOCK: usize = 132;
 export const HEADER_TICKER: usize = 192;
@@ -51,6 +55,8 @@ export const ADMIT: i32 = 2;
 //  16 declared rate f64           24 declared burst f64       32 name (96 bytes)
 // 128 piece 0 (128 bytes)        256 piece 1 (128 bytes)
 // 384 the global bucket's word, alone on its line
+// 448 declared extra f64         456 declared flags i32
+// 460 the policies of its limits, if it has several, 7 x i32     488 how many i32
 //
 // The piece in force is number (version & 1). A writer fills the other one and
 // then stores version + 1: readers never wait, and a writer that dies leaves
@@ -70,6 +76,11 @@ export const POLICY_NAME: usize = 32;
 export const POLICY_NAME_MAX: i32 = 96;
 export const POLICY_PIECE: usize = 128;
 export const POLICY_GLOBAL: usize = 384;
+export const POLICY_EXTRA: usize = 448;
+export const POLICY_FLAGS: usize = 456;
+export const POLICY_PARTS: usize = 460;
+export const POLICY_PART_COUNT: usize = 488;
+export const PARTS_MAX: i32 = 7;
 
 // A piece of a policy's clock (see clock.ts for what the numbers mean).
 //
@@ -80,6 +91,7 @@ export const POLICY_GLOBAL: usize = 384;
 //  64 flags i32   68 tag i32
 //  72, 88 the two older tags, the newer first: from u64, shift i32, fresh i32
 // 104 rate f64  112 burst f64, as the user said them
+// 120 extra i64: a window in ns, or how far a queue may run ahead in units
 
 export const PIECE_BYTES: usize = 128;
 export const PIECE_V0: usize = 0;
@@ -97,10 +109,14 @@ export const PIECE_TAG: usize = 68;
 export const PIECE_OLDER: usize = 72;
 export const PIECE_RATE: usize = 104;
 export const PIECE_BURST_SAID: usize = 112;
+export const PIECE_EXTRA: usize = 120;
 export const OLDER_BYTES: usize = 16;
 export const OLDER_FROM: usize = 0;
 export const OLDER_SHIFT: usize = 8;
 export const OLDER_FRESH: usize = 12;
+
+/** Pre-shift of every piece without flags. */
+export const QUICK_PRE_SHIFT: u64 = 3;
 
 /** The rate is infinite: everything is admitted and nothing is written. */
 export const FLAG_UNLIMITED: i32 = 1;
@@ -108,6 +124,22 @@ export const FLAG_UNLIMITED: i32 = 1;
 export const FLAG_PAY_LATER: i32 = 2;
 /** A wait is cut to whole nanoseconds, so a shortage of less than one is none (Go). */
 export const FLAG_CUT_WAIT: i32 = 4;
+/** Waits queue up to a length, and what does not fit is refused (leaky bucket as a queue). */
+export const FLAG_QUEUE: i32 = 8;
+/** The clock flows in steps of a burst, one a window (fixed window). */
+export const FLAG_STEP: i32 = 16;
+/** The word holds the counts of two windows (sliding window counter). */
+export const FLAG_SLIDING: i32 = 32;
+/** What would be refused is admitted, and counted. */
+export const FLAG_SHADOW: i32 = 64;
+/** Its keys live in lines: one of the next three. */
+export const FLAG_LINE: i32 = 128;
+/** A ring of time slots (sliding window). */
+export const FLAG_RING: i32 = 256;
+/** Several limits, all or nothing. */
+export const FLAG_PARTS: i32 = 512;
+/** Stored permits that cost time while cold (warm-up). */
+export const FLAG_WARM_UP: i32 = 1024;
 
 // --- locks ------------------------------------------------------------------
 //
@@ -126,11 +158,15 @@ export const LOCK_SLOT: usize = 4;
 //     8 key word u64               16 set a u32      20 set b u32
 //    24 results: remaining f64, retry ns f64, reset ns f64, delay ns f64, tokens f64
 //    64 act u64 (the virtual time at which a reservation may act)
+//    72 staged parts, 8 x i32
 //   128 hash state, 4 x u64
 //   192 staged piece (128 bytes)   320 staged name (96 bytes)
+//   416 limit that decided i32    420 slot that decided u32
+//   448 a line (64 bytes)
 //   512 batch: 32 entries of 16 bytes: key word u64, set a u32, set b u32
 //  1024 batch answers, 1 byte each
-//  1088 key bytes, 7 KiB and a margin for whole words
+//  1088 tokens taken by the last grant, one for each limit, 7 x f64
+//  1152 key bytes, 7 KiB less the above, and a margin for whole words
 //  8192 stats, one line a policy
 
 export const THREADS: usize = LOCKS + usize(LOCK_COUNT) * LOCK_BYTES;
@@ -145,13 +181,18 @@ export const LANE_RESET_NS: usize = 40;
 export const LANE_DELAY_NS: usize = 48;
 export const LANE_TOKENS: usize = 56;
 export const LANE_ACT: usize = 64;
+export const LANE_PARTS: usize = 72;
 export const LANE_HASH: usize = 128;
 export const LANE_PIECE: usize = 192;
 export const LANE_NAME: usize = 320;
+export const LANE_LIMIT: usize = 416;
+export const LANE_SLOT: usize = 420;
+export const LANE_LINE: usize = 448;
 export const LANE_BATCH: usize = 512;
 export const LANE_ANSWERS: usize = 1024;
-export const LANE_BYTES: usize = 1088;
-export const LANE_BYTES_MAX: i32 = 7088;
+export const LANE_TAKEN: usize = 1088;
+export const LANE_BYTES: usize = 1152;
+export const LANE_BYTES_MAX: i32 = 7024;
 export const LANE_STATS: usize = 8192;
 export const BATCH_MAX: i32 = 32;
 
@@ -164,6 +205,7 @@ export const STATS_CONTENDED: usize = 24;
 export const STATS_FULL_DENIED: usize = 32;
 export const STATS_FULL_ALLOWED: usize = 40;
 export const STATS_CLAIMED: usize = 48;
+export const STATS_SHADOWED: usize = 56;
 
 export const THREAD_BYTES: usize = LANE_STATS + usize(POLICY_COUNT) * STATS_BYTES;
 
@@ -191,6 +233,24 @@ export const SLOTS_END: usize = SLOT_STEP * usize(SLOT_COUNT);
 export const TAG_BITS: u64 = 3;
 export const BUSY: u64 = 3;
 
+// --- lines ------------------------------------------------------------------
+//
+// What does not fit a word has a cache line of its own. A line set is eight
+// lines: seven key words and a zero, then the seven lines of those keys.
+//
+//   line   0 lock i32: owner (11 bits: thread number + 1, 0 free) | version (21 bits)
+//          4 the state, 60 bytes, as its algorithm draws it
+//
+// A zeroed line is a key never seen. See line.ts for who may write it.
+
+export const LINE_SLOT_COUNT: i32 = 7;
+export const LINE_BYTES: usize = 64;
+export const LINE_SET_BYTES: usize = 512;
+/** Line sets in a group, within which both sets of a key lie. */
+export const LINE_GROUP_SETS: u64 = 32;
+export const LINE_OWNER_BITS: i32 = 2047;
+export const LINE_VERSION_STEP: i32 = 2048;
+
 /** A new clock's first reading, so that a zero word is fresh whatever the burst. */
 export const V_START: u64 = 1 << 59;
 /** Largest burst, in units of the word. */
@@ -205,5 +265,7 @@ if (THREADS % 64 != 0) ERROR("lanes must start on a cache line");
 if (POLICY_NAME + usize(POLICY_NAME_MAX) > POLICY_PIECE) ERROR("a name runs into its clock");
 if (POLICY_PIECE + 2 * PIECE_BYTES > POLICY_GLOBAL) ERROR("a clock runs into the global word");
 if (PIECE_OLDER + 2 * OLDER_BYTES > PIECE_RATE) ERROR("the older tags run into the rate");
+if (usize(LINE_SLOT_COUNT + 1) * LINE_BYTES != LINE_SET_BYTES) ERROR("a line set is no whole lines");
+if (LANE_LINE + LINE_BYTES > LANE_BATCH) ERROR("the lane's line runs into its batch");
 if (LANE_BATCH + usize(BATCH_MAX) * 16 > LANE_ANSWERS) ERROR("a batch runs into its answers");
 if (LANE_BYTES + usize(LANE_BYTES_MAX) + 16 > LANE_STATS) ERROR("key bytes run into the stats");

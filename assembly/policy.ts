@@ -6,12 +6,14 @@
 // force; `recover` then opens the lock.
 
 import {
-  HEADER_POLICY_COUNT, HEADER_POLICY_LOCK, LANE_ACT, LANE_NAME, LANE_PIECE, PIECE_BYTES, POLICIES, POLICY_BURST,
-  POLICY_BYTES, POLICY_COUNT, POLICY_GLOBAL, POLICY_KIND, POLICY_LOCK, POLICY_NAME, POLICY_NAME_BYTES,
+  PARTS_MAX, POLICY_PARTS, POLICY_PART_COUNT, FLAG_PARTS, LINE_SET_BYTES, LINE_SLOT_COUNT, HEADER_POLICY_COUNT, HEADER_POLICY_LOCK, LANE_ACT, LANE_NAME, LANE_PARTS, LANE_PIECE, PIECE_BYTES, POLICIES, POLICY_BURST,
+  POLICY_BYTES, POLICY_COUNT, POLICY_EXTRA, POLICY_FLAGS, POLICY_GLOBAL, POLICY_KIND, POLICY_LOCK, POLICY_NAME, POLICY_NAME_BYTES,
   POLICY_NAME_MAX, POLICY_PIECE, POLICY_RATE, POLICY_BITS, POLICY_VERSION, SET_BYTES, SLOTS_END, SLOT_STATE, SLOT_STEP, TAG_BITS,
 } from "./layout";
 import { nanoseconds, pieceOf, reading, translated, isCurrent } from "./clock";
-import { lane, owner, setCount, sets } from "./thread";
+import { copyLine, lineOf, swapLine } from "./line";
+import { retagPart } from "./parts";
+import { lane, lineSetCount, lineSets, owner, setCount, sets } from "./thread";
 
 /** Answers of `append` and `publish` other than success. */
 export const POLICY_MOVED: i32 = 0;
@@ -22,7 +24,7 @@ export const POLICY_LOCKED: i32 = -1;
  * staged in the lane, if there are `expected` policies so far. Its number, POLICY_MOVED if others were appended
  * meanwhile, or POLICY_LOCKED if somebody is appending.
  */
-export function append(expected: i32, kind: i32, nameBytes: i32, rate: f64, burst: f64): i32 {
+export function append(expected: i32, kind: i32, nameBytes: i32, rate: f64, burst: f64, extra: f64, flags: i32): i32 {
   assert(u32(nameBytes) <= u32(POLICY_NAME_MAX));
   const number = expected + 1;
   assert(u32(number) < u32(POLICY_COUNT));
@@ -34,6 +36,9 @@ export function append(expected: i32, kind: i32, nameBytes: i32, rate: f64, burs
     store<i32>(policy, nameBytes, POLICY_NAME_BYTES);
     store<f64>(policy, rate, POLICY_RATE);
     store<f64>(policy, burst, POLICY_BURST);
+    store<f64>(policy, extra, POLICY_EXTRA);
+    store<i32>(policy, flags, POLICY_FLAGS);
+    memory.copy(policy + POLICY_PARTS, lane + LANE_PARTS, usize(PARTS_MAX + 1) * 4);
     memory.copy(policy + POLICY_NAME, lane + LANE_NAME, POLICY_NAME_MAX);
     memory.copy(policy + POLICY_PIECE, lane + LANE_PIECE, PIECE_BYTES);
     store<u64>(policy, load<u64>(lane, LANE_ACT), POLICY_GLOBAL);
@@ -84,5 +89,34 @@ export function retag(policy: usize, tag: u64): void {
     for (let slot = set; slot < set + SLOTS_END; slot += SLOT_STEP) {
       if ((atomic.load<u64>(slot) & POLICY_BITS) == number) retagWord(policy, slot + SLOT_STATE, tag);
     }
+  }
+  retagLines(policy, tag);
+}
+
+/** The same for the words of a limit that is one of several. */
+function retagLines(part: usize, tag: u64): void {
+  const number = i32((part - POLICIES) / POLICY_BYTES);
+  const end = lineSets + usize(lineSetCount) * LINE_SET_BYTES;
+  const count = atomic.load<i32>(0, HEADER_POLICY_COUNT);
+  for (let i = 1; i <= count; i++) {
+    const policy = POLICIES + usize(i) * POLICY_BYTES;
+    if (!(load<i32>(policy, POLICY_FLAGS) & FLAG_PARTS)) continue;
+    for (let j = 0; j < load<i32>(policy, POLICY_PART_COUNT); j++) {
+      if (load<i32>(policy + POLICY_PARTS + usize(j) * 4) != number) continue;
+      retagLine(part, policy + POLICY_GLOBAL, j, tag);
+      for (let set = lineSets; set < end; set += LINE_SET_BYTES) {
+        for (let slot = set; slot < set + usize(LINE_SLOT_COUNT) * SLOT_STEP; slot += SLOT_STEP) {
+          if (i32(atomic.load<u64>(slot) & POLICY_BITS) == i) retagLine(part, lineOf(slot), j, tag);
+        }
+      }
+    }
+  }
+}
+
+function retagLine(part: usize, line: usize, i: i32, tag: u64): void {
+  while (true) {
+    if (!copyLine(line)) continue;
+    const piece = pieceOf(part, atomic.load<u32>(part, POLICY_VERSION));
+    if (!retagPart(piece, i, tag) || swapLine(line)) return;
   }
 }

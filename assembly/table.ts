@@ -30,12 +30,14 @@
 // lock and the BUSY word name it, and `recover` gives both back.
 
 import {
-  BUSY, EVICT, FLAG_UNLIMITED, HEADER_WHEN_FULL, LOCKS, LOCK_BYTES, LOCK_COUNT, LOCK_SLOT, PAGE_SETS, PIECE_BURST, PIECE_FLAGS,
+  BUSY, EVICT, FLAG_SLIDING, FLAG_UNLIMITED, HEADER_WHEN_FULL, LOCKS, LOCK_BYTES, LOCK_COUNT, LOCK_SLOT, PAGE_SETS, PIECE_BURST, PIECE_FLAGS,
   POLICIES, POLICY_BITS, POLICY_BYTES, POLICY_COUNT, POLICY_LOCK, SET_BYTES, SLOTS_END, SLOT_COUNT, SLOT_STATE, SLOT_STEP,
   STATS_CLAIMED, STATS_EVICTED, TAG_BITS, POLICY_VERSION, HEADER_POLICY_LOCK, BURST_LIMIT,
 } from "./layout";
 import { isCurrent, pieceOf, reading, translated } from "./clock";
-import { count, owner, yieldTo } from "./thread";
+import { recoverLines } from "./line";
+import { count, lineSets, owner, yieldTo } from "./thread";
+import { slidingLack } from "./sliding";
 
 /** The set that goes with `set` for this key word: another of the same page. */
 // @ts-ignore: decorator
@@ -57,7 +59,7 @@ let touched: u32 = 0;
 /** Two bits for each slot of a set: 11 where the key word is `key`. */
 // @ts-ignore: decorator
 @inline
-function matches(set: usize, key: u64): u32 {
+export function matches(set: usize, key: u64): u32 {
   const wanted = i64x2.splat(key);
   return i8x16.bitmask(i8x16.narrow_i16x8_s(
     i16x8.narrow_i32x4_s(i64x2.eq(v128.load(set, 0), wanted), i64x2.eq(v128.load(set, 16), wanted)),
@@ -81,6 +83,13 @@ export function find(key: u64, a: usize, b: usize): usize {
   return place < usize(SLOT_COUNT) ? a + place * SLOT_STEP : b + (place - usize(SLOT_COUNT)) * SLOT_STEP;
 }
 
+/** The lock of a key's stripe. */
+// @ts-ignore: decorator
+@inline
+export function stripeOf(key: u64): usize {
+  return LOCKS + usize(u32(key >> 10) % LOCK_COUNT) * LOCK_BYTES;
+}
+
 /** How much of its burst a slot lacks: 0 or less is fresh, 1 is empty, more is in debt. */
 function lack(key: u64, word: u64, now: i64): f64 {
   const policy = POLICIES + usize(key & POLICY_BITS) * POLICY_BYTES;
@@ -89,10 +98,11 @@ function lack(key: u64, word: u64, now: i64): f64 {
     const piece = pieceOf(policy, version);
     const v = reading(piece, now);
     const burst = load<u64>(piece, PIECE_BURST);
-    const isUnlimited = load<i32>(piece, PIECE_FLAGS) & FLAG_UNLIMITED;
+    const flags = load<i32>(piece, PIECE_FLAGS);
+    if (flags & FLAG_SLIDING) return slidingLack(piece, word, now);
     const z = (word & TAG_BITS) == (v & TAG_BITS) ? word : translated(piece, word);
     if (!isCurrent(policy, version)) continue;
-    if (isUnlimited) return 0;
+    if (flags & FLAG_UNLIMITED) return 0;
     const missing = i64(z - (v - burst));
     // A burst of 0 is never less than empty; debt still counts.
     return f64(missing) / (burst ? f64(burst) : f64(BURST_LIMIT));
@@ -103,9 +113,6 @@ function lack(key: u64, word: u64, now: i64): f64 {
 export const CLAIM_AGAIN: i32 = 0;
 export const CLAIM_TAKEN: i32 = 1;
 export const CLAIM_FULL: i32 = 2;
-
-/** The slot that the last CLAIM_TAKEN took; a policy's thread reads it at once. */
-export let claimedSlot: usize = 0;
 
 /**
  * Gives a key that has no slot one whose state is `word`. CLAIM_FULL if both
@@ -154,7 +161,7 @@ export function claim(policy: usize, key: u64, a: usize, b: usize, word: u64, no
     if (word == seen) word += TAG_BITS + 1;
   }
 
-  const lock = LOCKS + usize(u32(key >> 10) % LOCK_COUNT) * LOCK_BYTES;
+  const lock = stripeOf(key);
   if (atomic.cmpxchg<i32>(lock, 0, owner) != 0) {
     yieldTo(policy, tries);
     return CLAIM_AGAIN;
@@ -174,7 +181,6 @@ export function claim(policy: usize, key: u64, a: usize, b: usize, word: u64, no
   atomic.store<i32>(lock, 0);
   // Released.
   if (!isTaken) return CLAIM_AGAIN;
-  claimedSlot = victim;
   count(policy, STATS_CLAIMED);
   if (least > 0) count(policy, STATS_EVICTED);
   return CLAIM_TAKEN;
@@ -190,13 +196,14 @@ export function recover(dead: i32): i32 {
     const lock = LOCKS + usize(i) * LOCK_BYTES;
     if (atomic.load<i32>(lock) != dead) continue;
     const slot = load<u32>(lock, LOCK_SLOT);
-    if (slot && atomic.load<u64>(slot, SLOT_STATE) == ((u64(dead) << 2) | BUSY)) {
+    if (slot && slot < u32(lineSets) && atomic.load<u64>(slot, SLOT_STATE) == ((u64(dead) << 2) | BUSY)) {
       atomic.store<u64>(slot, 0);
       atomic.store<u64>(slot, 0, SLOT_STATE);
     }
     atomic.store<i32>(lock, 0);
     held++;
   }
+  held += recoverLines(dead);
   for (let i = 0; i < POLICY_COUNT; i++) {
     if (atomic.cmpxchg<i32>(POLICIES + usize(i) * POLICY_BYTES, dead, 0, POLICY_LOCK) == dead) held++;
   }

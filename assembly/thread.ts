@@ -1,8 +1,8 @@
 // What this instance is: one thread's view of one table. Set once at attach.
 
 import {
-  HEADER_HASH_KEY, HEADER_MAGIC, HEADER_SET_COUNT, HEADER_THREAD_COUNT, HEADER_VERSION, LANE_NAP, LANE_STATS,
-  LAYOUT_VERSION, MAGIC, PAGE_SETS, POLICIES, POLICY_BYTES, STATS_BYTES, STATS_CONTENDED, THREADS, THREAD_BYTES,
+  HEADER_HASH_KEY, HEADER_LINE_SET_COUNT, HEADER_MAGIC, HEADER_SET_COUNT, HEADER_THREAD_COUNT, HEADER_VERSION, LANE_NAP, LANE_STATS,
+  LAYOUT_VERSION, LINE_GROUP_SETS, LINE_SET_BYTES, MAGIC, PAGE_SETS, POLICIES, POLICY_BYTES, SET_BYTES, STATS_BYTES, STATS_CONTENDED, THREADS, THREAD_BYTES,
 } from "./layout";
 
 /** This thread's number + 1, as lock owner and in BUSY words. */
@@ -11,6 +11,8 @@ export let owner: i32 = 0;
 export let lane: usize = 0;
 export let sets: usize = 0;
 export let setCount: u32 = 0;
+export let lineSets: usize = 0;
+export let lineSetCount: u32 = 0;
 export let hashKey0: u64 = 0;
 export let hashKey1: u64 = 0;
 
@@ -24,14 +26,23 @@ export function enter(thread: i32): void {
   lane = THREADS + usize(thread) * THREAD_BYTES;
   sets = setsOffset(threadCount);
   setCount = load<u32>(0, HEADER_SET_COUNT);
+  lineSetCount = load<u32>(0, HEADER_LINE_SET_COUNT);
+  lineSets = lineSetsOffset(threadCount, setCount);
   hashKey0 = load<u64>(0, HEADER_HASH_KEY);
   hashKey1 = load<u64>(0, HEADER_HASH_KEY + 8);
+  assert(lineSetCount % u32(LINE_GROUP_SETS) == 0);
   assert(setCount > 0 && setCount % u32(PAGE_SETS) == 0);
 }
 
 /** Where the sets of a table for `threadCount` threads begin: on a page. */
 export function setsOffset(threadCount: i32): usize {
   return (THREADS + usize(threadCount) * THREAD_BYTES + 4095) & ~4095;
+}
+
+/** Where its line sets begin: on a whole group. */
+export function lineSetsOffset(threadCount: i32, setCount: u32): usize {
+  const group = usize(LINE_GROUP_SETS) * LINE_SET_BYTES;
+  return (setsOffset(threadCount) + usize(setCount) * SET_BYTES + group - 1) & ~(group - 1);
 }
 
 /** Adds one to a counter of this thread. Nobody else writes it. */

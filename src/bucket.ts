@@ -1,9 +1,17 @@
 // One bucket: a policy and a key, hashed once, or the policy's global bucket.
 // What needs no speed goes through here.
 
+import { decisionIn, type Decision } from './decision.js'
 import { putKey, type Key } from './key.js'
 import type { Policy } from './policy.js'
 import type { Table } from './table.js'
+
+/** When a reservation acts, in virtual time (two halves; 0 if nothing was charged), and what it took of several limits. */
+export interface Act {
+  readonly actLow: number
+  readonly actHigh: number
+  readonly taken: Float64Array | undefined
+}
 
 export class Bucket {
   readonly policy: Policy
@@ -41,14 +49,38 @@ export class Bucket {
 
   /** The kernel's general decision: true if granted. Its other answers are then in the lane. */
   decide(mode: number, cost: number, nowMs: number, maxWaitMs = 0): boolean {
-    return this.table.kernel.decide(this.record, this.#select(mode), cost, nowMs, maxWaitMs) === 1
+    return this.table.kernel.decide(this.record, this.#select(mode | this.table.at.ANSWER), cost, nowMs, maxWaitMs) === 1
+  }
+
+  /** Decides as of `nowMs`, taking what it grants or not. */
+  ask(takes: boolean, cost: number, nowMs: number): Decision {
+    return decisionIn(this.policy, this.decide(takes ? this.table.at.CONSUME : 0, cost, nowMs))
+  }
+
+  /** What the last grant took of each limit, tokens: its cost, and what would have overflowed until it acts. */
+  get taken(): Float64Array {
+    const { at, doubles, lane } = this.table
+    const from = (lane + at.LANE_TAKEN) / 8
+    return doubles.slice(from, from + Math.max(1, this.policy.parts.length))
+  }
+
+  /** The virtual time at which the last grant may act, in two halves; 0 if it charged nothing. */
+  get act(): Act {
+    const { at, unsigned, lane } = this.table
+    return {
+      actLow: unsigned[(lane + at.LANE_ACT) / 4],
+      actHigh: unsigned[(lane + at.LANE_ACT) / 4 + 1],
+      taken: this.policy.parts.length ? this.taken : undefined,
+    }
   }
 
   refund(cost: number): boolean {
     return this.table.kernel.refund(this.record, this.#select(0), cost, this.table.clock.now()) === 1
   }
 
-  cancel(cost: number, actLow: number, actHigh: number, nowMs = this.table.clock.now()): boolean {
+  /** Cancels what was reserved: `cost` tokens, or of a policy with several limits what each `taken` says. */
+  cancel(cost: number, { actLow, actHigh, taken }: Act, nowMs = this.table.clock.now()): boolean {
+    if (taken) this.table.doubles.set(taken, (this.table.lane + this.table.at.LANE_TAKEN) / 8)
     return this.table.kernel.cancel(this.record, this.#select(0), cost, actLow, actHigh, nowMs) === 1
   }
 

@@ -14,6 +14,11 @@ export function ownMs(): number {
   return performance.now()
 }
 
+/** ms since 1970 on the wall clock: to align windows once, never to decide. */
+export function wallMs(): number {
+  return Date.now()
+}
+
 /** The monotonic source, ns. The same in every thread of a process. */
 export function monotonicNs(): bigint {
   return process.hrtime.bigint()
@@ -37,6 +42,22 @@ function offsetMs(epochNs: bigint): number {
   return (least + most) / 2 / 1e6
 }
 
+/** A table's clock cell: ms for TypeScript, ns for the kernel. */
+export class ClockCell {
+  readonly ms: Float64Array
+  readonly #ns: BigInt64Array
+
+  constructor(buffer: SharedArrayBuffer, msAt: number, nsAt: number) {
+    this.ms = new Float64Array(buffer, msAt, 1)
+    this.#ns = new BigInt64Array(buffer, nsAt, 1)
+  }
+
+  set(ms: number): void {
+    this.#ns[0] = BigInt(Math.round(ms * 1e6))
+    this.ms[0] = ms
+  }
+}
+
 /** A table's clock as one thread reads it. */
 export class Clock {
   readonly kind: ClockKind
@@ -46,12 +67,17 @@ export class Clock {
   readonly #offsetMs: number
   readonly #cell: Float64Array
 
-  constructor(kind: ClockKind, epochNs: bigint, cell: Float64Array, manual?: ManualClock) {
+  constructor(kind: ClockKind, epochNs: bigint, cell: ClockCell, manual?: ManualClock) {
     this.kind = kind
     this.manual = manual
     this.#isPrecise = kind === 'precise'
     this.#offsetMs = this.#isPrecise ? offsetMs(epochNs) : 0
-    this.#cell = cell
+    this.#cell = cell.ms
+  }
+
+  /** What the kernel's hot calls take for now: the time, or -1 for its clock cell, which they read themselves. */
+  mark(): number {
+    return this.#isPrecise ? performance.now() + this.#offsetMs : -1
   }
 
   /** Milliseconds since the table's epoch. */
@@ -67,7 +93,7 @@ export class Clock {
  */
 export class ManualClock {
   #nowMs: number
-  readonly #cells = new Set<Float64Array>()
+  readonly #cells = new Set<ClockCell>()
   readonly #listeners = new Set<() => void>()
 
   /** Starts at `startMs` (>= 0, default 0). */
@@ -84,7 +110,7 @@ export class ManualClock {
   set(ms: number): void {
     checkTime('ms', ms)
     this.#nowMs = ms
-    for (const cell of this.#cells) cell[0] = ms
+    for (const cell of this.#cells) cell.set(ms)
     for (const listener of [...this.#listeners]) listener()
   }
 
@@ -95,12 +121,12 @@ export class ManualClock {
   }
 
   /** Keeps a table's clock cell at this clock's time. */
-  drive(cell: Float64Array): void {
+  drive(cell: ClockCell): void {
     this.#cells.add(cell)
-    cell[0] = this.#nowMs
+    cell.set(this.#nowMs)
   }
 
-  release(cell: Float64Array): void {
+  release(cell: ClockCell): void {
     this.#cells.delete(cell)
   }
 

@@ -1,6 +1,6 @@
 // The plain answer to "may this go ahead?".
 
-import type { Table } from './table.js'
+import type { Policy } from './policy.js'
 
 export interface Decision {
   readonly allowed: boolean
@@ -12,16 +12,21 @@ export interface Decision {
   readonly retryAfterMs: number
   /** ms until the bucket is full again. */
   readonly resetMs: number
+  /** Of a limiter with several limits: the one that refused, or has the fewest tokens. */
+  readonly limitIndex?: number
 }
 
-/** The decision that the kernel just left in the lane. */
-export function decisionIn(table: Table, allowed: boolean, limit: number): Decision {
-  const { at, doubles, lane } = table
+/** The decision about `policy` that the kernel just left in the lane. */
+export function decisionIn(policy: Policy, allowed: boolean): Decision {
+  const { at, doubles, words, lane } = policy.table
+  const { parts } = policy
+  const limitIndex = words[(lane + at.LANE_LIMIT) / 4]
   return {
     allowed,
-    limit,
+    limit: parts.length ? parts[limitIndex].burst : policy.burst,
     remaining: doubles[(lane + at.LANE_REMAINING) / 8],
     retryAfterMs: allowed ? 0 : doubles[(lane + at.LANE_RETRY_NS) / 8] / 1e6,
     resetMs: doubles[(lane + at.LANE_RESET_NS) / 8] / 1e6,
+    ...(parts.length && { limitIndex }),
   }
 }

@@ -9,6 +9,8 @@ export type SluiceErrorCode =
   /** A deadline that cannot be met, or that passed after the rate was lowered. */
   | 'ERR_SLUICE_TIMEOUT'
   | 'ERR_SLUICE_TOO_MANY_WAITERS'
+  /** A leaky bucket's queue, or a pool's, has no place left. */
+  | 'ERR_SLUICE_QUEUE_FULL'
   /** A table that denies newcomers when it is full, and is. */
   | 'ERR_SLUICE_TABLE_FULL'
   /** A policy of this name exists with other options. */

@@ -43,7 +43,7 @@ export class Limiter {
   constructor(limit: number, burst: number, home?: Home) {
     checkRate(limit)
     checkBurst(burst)
-    this.#policy = settle(home, 'goLimiter', { rate: limit, burst })
+    this.#policy = settle(home, 'goLimiter', { rate: limit, burst, extra: 0 })
     this.#bucket = new Bucket(this.#policy, undefined)
     this.#waiters = new Waiters(this.#policy)
     this.#waiting = new KeyedLimiter(this.#policy, this.#waiters, undefined)

@@ -2,13 +2,15 @@
 // https://guava.dev/releases/31.1-jre/api/docs/com/google/common/util/concurrent/RateLimiter.html
 //
 // A request never waits for its own permits: the next caller pays. Up to one
-// second of unused permits is stored (SmoothBursty). Timeouts are
+// second of unused permits is stored (SmoothBursty), or with a warm-up as many as
+// it takes to get cold (SmoothWarmingUp). Timeouts are
 // milliseconds; acquire answers in seconds slept, as Guava does. Guava cuts
 // each charge to whole microseconds and so grants more than high rates allow;
 // this one keeps the rate.
 
 import { Bucket } from './bucket.js'
-import { checkDuration, checkInteger, MAX_COST, SluiceError } from './errors.js'
+import { warmUp } from './algorithms.js'
+import { checkDuration, checkInteger, checkOptions, MAX_COST, SluiceError } from './errors.js'
 import type { Policy } from './policy.js'
 import { settle, type Home } from './private-table.js'
 import { checkRate } from './rate.js'
@@ -18,6 +20,15 @@ import { blockUntil, Waiters } from './waiters.js'
 export type { Home }
 
 const MAX_BURST_SECONDS = 1
+
+export interface RateLimiterOptions {
+  /** Makes it warm up for so long, ms >= 0 (SmoothWarmingUp); left out, it is bursty. */
+  warmupMs?: number
+  /** How much slower it is when cold, >= 1; 3 by default. */
+  coldFactor?: number
+  /** Where threads share it, under a name. */
+  home?: Home
+}
 
 export class RateLimiter {
   readonly #policy: Policy
@@ -30,10 +41,18 @@ export class RateLimiter {
     this.#waiters = new Waiters(policy)
   }
 
-  /** Permits per second, > 0. At `home`, threads share it under its name. */
-  static create(permitsPerSecond: number, home?: Home): RateLimiter {
+  /**
+   * Permits per second, > 0; and, for a limiter that warms up, the warm-up in ms,
+   * alone or among the options.
+   */
+  static create(permitsPerSecond: number, options: number | RateLimiterOptions = {}): RateLimiter {
     checkPermitsPerSecond(permitsPerSecond)
-    return new RateLimiter(settle(home, 'guavaLimiter', { rate: permitsPerSecond, burst: MAX_BURST_SECONDS * permitsPerSecond }))
+    if (typeof options === 'number') return RateLimiter.create(permitsPerSecond, { warmupMs: options })
+    checkOptions(options)
+    const { warmupMs, coldFactor = 3, home } = options
+    if (warmupMs === undefined) return new RateLimiter(settle(home, 'guavaLimiter', { rate: permitsPerSecond, burst: MAX_BURST_SECONDS * permitsPerSecond, extra: 0 }))
+    const { kind, limits } = warmUp({ rate: permitsPerSecond, warmupMs, coldFactor })
+    return new RateLimiter(settle(home, kind, limits))
   }
 
   /** Permits per second. */
@@ -45,6 +64,11 @@ export class RateLimiter {
   setRate(permitsPerSecond: number): void {
     checkPermitsPerSecond(permitsPerSecond)
     const nowMs = this.#now()
+    if (this.#policy.kind === 'warmUp') {
+      // Its state is in shares and times, which a new rate leaves as they are.
+      this.#policy.set({ rate: permitsPerSecond }, nowMs)
+      return
+    }
     const tokens = this.#bucket.tokens(nowMs)
     const share = permitsPerSecond / this.#policy.rate
     this.#policy.set({ rate: permitsPerSecond, burst: MAX_BURST_SECONDS * permitsPerSecond }, nowMs)

@@ -1,4 +1,7 @@
 export { Sluice, type SluiceOptions, type SluiceStats, type AuditReport } from './sluice.js'
+export type { FixedWindowOptions, LeakyBucketOptions, SlidingWindowOptions, TokenBucketOptions, WarmUpOptions } from './algorithms.js'
+export type { GroupDecision, Part } from './all.js'
+export { Hierarchy, type Keys } from './hierarchy.js'
 export { Limiter, type WaitOptions, type ReserveOptions, type LimiterStats } from './limiter.js'
 export { KeyedLimiter } from './keyed.js'
 export type { Reservation } from './reservation.js'

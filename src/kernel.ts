@@ -6,6 +6,7 @@ import { kernelBase64 } from './kernel-binary.js'
 export interface KernelExports {
   enter(thread: number): void
   setsOffset(threadCount: number): number
+  lineSetsOffset(threadCount: number, setCount: number): number
   recover(dead: number): number
   keyOfBytes(policy: number, kind: number, length: number): void
   keyOfNumber(policy: number, key: number): void
@@ -15,6 +16,7 @@ export interface KernelExports {
   allowText(policy: number, length: number, cost: number, ms: number): number
   allowNumber(policy: number, key: number, cost: number, ms: number): number
   allowWords(policy: number, low: number, high: number, a: number, b: number, cost: number, ms: number): number
+  allowSlot(policy: number, slot: number, low: number, high: number, cost: number, ms: number): number
   allowGlobal(policy: number, cost: number, ms: number): number
   batchText(policy: number, i: number, offset: number, length: number): void
   batchNumber(policy: number, i: number, key: number): void
@@ -25,7 +27,7 @@ export interface KernelExports {
   cancel(policy: number, mode: number, cost: number, actLow: number, actHigh: number, ms: number): number
   setTokens(policy: number, mode: number, tokens: number, ms: number): void
   untilAct(policy: number, actLow: number, actHigh: number, ms: number): number
-  append(expected: number, kind: number, nameBytes: number, rate: number, burst: number): number
+  append(expected: number, kind: number, nameBytes: number, rate: number, burst: number, extra: number, flags: number): number
   publish(policy: number, version: number): number
   readingOf(policy: number, ms: number): bigint
   retag(policy: number, tag: bigint): void

@@ -2,7 +2,7 @@
 // methods without the key, which is hashed once and not for every call.
 
 import { Bucket } from './bucket.js'
-import { decisionIn, type Decision } from './decision.js'
+import type { Decision } from './decision.js'
 import { checkCost, checkDuration, checkInteger, checkOptions, SluiceError, unexpected } from './errors.js'
 import type { Key } from './key.js'
 import type { Policy } from './policy.js'
@@ -26,54 +26,59 @@ export interface WaitOptions {
 export class KeyedLimiter {
   readonly #bucket: Bucket
   readonly #waiters: Waiters
-  readonly #allowWords: Policy['table']['kernel']['allowWords']
+  readonly #allowSlot: Policy['table']['kernel']['allowSlot']
   readonly #allowGlobal: Policy['table']['kernel']['allowGlobal']
   readonly #clock: Policy['table']['clock']
   readonly #record: number
   readonly #isGlobal: boolean
   readonly #low: number
   readonly #high: number
-  readonly #setA: number
-  readonly #setB: number
+  /** Where the key's slot was the last time; 0 unknown. */
+  #slot = 0
 
   /** Made by `limiter.key()`. */
   constructor(policy: Policy, waiters: Waiters, key: Key | undefined) {
     const bucket = new Bucket(policy, key)
     this.#bucket = bucket
     this.#waiters = waiters
-    this.#allowWords = policy.table.kernel.allowWords
+    this.#allowSlot = policy.table.kernel.allowSlot
     this.#allowGlobal = policy.table.kernel.allowGlobal
     this.#clock = policy.table.clock
     this.#record = bucket.record
     this.#isGlobal = bucket.isGlobal
     this.#low = bucket.low
     this.#high = bucket.high
-    this.#setA = bucket.setA
-    this.#setB = bucket.setB
   }
 
   /** Takes `cost` tokens if they are there. Never throws for being limited. */
   allow(cost = 1): boolean {
     if ((cost | 0) !== cost || cost < 0) checkCost(cost)
-    return this.#isGlobal
-      ? this.#allowGlobal(this.#record, cost, this.#clock.now()) === 1
-      : this.#allowWords(this.#record, this.#low, this.#high, this.#setA, this.#setB, cost, this.#clock.now()) === 1
+    if (this.#isGlobal) return this.#allowGlobal(this.#record, cost, this.#clock.mark()) === 1
+    if (this.#slot !== 0) {
+      const answer = this.#allowSlot(this.#record, this.#slot, this.#low, this.#high, cost, this.#clock.mark())
+      if (answer < 2) return answer === 1
+    }
+    return this.#lookUp(cost)
+  }
+
+  /** `allow` when the key's slot is not known, or was given to another key. */
+  #lookUp(cost: number): boolean {
+    const { table, low, high, setA, setB } = this.#bucket
+    const answer = table.kernel.allowWords(this.#record, low, high, setA, setB, cost, this.#clock.mark())
+    this.#slot = table.words[(table.lane + table.at.LANE_SLOT) / 4]
+    return answer === 1
   }
 
   /** As `allow`, with the whole answer. */
   check(cost = 1): Decision {
-    return this.#ask(this.#bucket.table.at.CONSUME, cost)
+    checkCost(cost)
+    return this.#bucket.ask(true, cost, this.#clock.now())
   }
 
   /** What `check` would answer; takes nothing. */
   peek(cost = 1): Decision {
-    return this.#ask(0, cost)
-  }
-
-  #ask(mode: number, cost: number): Decision {
     checkCost(cost)
-    const { table, policy } = this.#bucket
-    return decisionIn(table, this.#bucket.decide(mode, cost, table.clock.now()), policy.burst)
+    return this.#bucket.ask(false, cost, this.#clock.now())
   }
 
   /** Takes `cost` tokens, from the future if need be, and says how long to wait before acting. */
@@ -100,6 +105,9 @@ export class KeyedLimiter {
     }
     if (reservation.delayMs === Infinity) {
       throw new SluiceError('ERR_SLUICE_NEVER', `${JSON.stringify(name)} has rate 0 and fewer than ${cost} tokens: a wait would never end`)
+    }
+    if (this.#bucket.policy.kind === 'leakyQueue' && reservation.delayMs <= timeoutMs) {
+      throw new SluiceError('ERR_SLUICE_QUEUE_FULL', `the queue of ${JSON.stringify(name)} has no place for ${cost} more`)
     }
     if (timeoutMs === Infinity || reservation.delayMs <= timeoutMs) {
       throw new SluiceError('ERR_SLUICE_TABLE_FULL', `the table is full and does not evict: no room for a new key of ${JSON.stringify(name)}`)

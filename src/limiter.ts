@@ -2,7 +2,7 @@
 
 import type { Clock } from './clock.js'
 import { decisionIn, type Decision } from './decision.js'
-import { checkCost, shown } from './errors.js'
+import { checkCost, checkInteger, shown } from './errors.js'
 import { finite, putKey, writeText, type Key } from './key.js'
 import { KeyedLimiter, type ReserveOptions, type WaitOptions } from './keyed.js'
 import type { Kernel } from './kernel.js'
@@ -26,7 +26,12 @@ export interface LimiterStats {
   fullAllowed: number
   /** Slots given to keys. */
   claimed: number
+  /** Calls that a limiter in shadow mode admitted and would have refused. */
+  shadowed: number
 }
+
+/** The policy behind a limiter; undefined for what is none. */
+export let policyOf: (limiter: Limiter) => Policy | undefined
 
 /**
  * Limits many keys by one policy. A key may be left out (or undefined): the
@@ -34,6 +39,10 @@ export interface LimiterStats {
  * to 2^31-1, 1 by default; 0 asks without taking.
  */
 export class Limiter {
+  static {
+    policyOf = (limiter) => (typeof limiter === 'object' && limiter !== null && #policy in limiter ? limiter.#policy : undefined)
+  }
+
   readonly #policy: Policy
   readonly #table: Table
   readonly #clock: Clock
@@ -41,9 +50,11 @@ export class Limiter {
   readonly #record: number
   readonly #waiters: Waiters
   readonly #global: KeyedLimiter
+  readonly #tier: (name: string) => Limiter
 
   /** Made by `sluice.tokenBucket()` and the like, or `sluice.limiter()`. */
-  constructor(policy: Policy) {
+  constructor(policy: Policy, tier: (name: string) => Limiter) {
+    this.#tier = tier
     this.#policy = policy
     this.#table = policy.table
     this.#clock = policy.table.clock
@@ -67,6 +78,11 @@ export class Limiter {
     return this.#policy.burst
   }
 
+  /** The limiter of a tier: the same in all but its limits, with buckets of its own. Throws ERR_SLUICE_NO_POLICY if there is none. */
+  tier(name: string): Limiter {
+    return this.#tier(name)
+  }
+
   /** This limiter for one key, hashed once; without a key, for the global bucket. */
   key(key?: Key): KeyedLimiter {
     return key === undefined ? this.#global : new KeyedLimiter(this.#policy, this.#waiters, key)
@@ -78,10 +94,10 @@ export class Limiter {
     if (typeof key === 'string') {
       const table = this.#table
       if (key.length <= table.textMax && writeText(table, key)) {
-        return this.#kernel.allowText(this.#record, key.length, cost, this.#clock.now()) === 1
+        return this.#kernel.allowText(this.#record, key.length, cost, this.#clock.mark()) === 1
       }
     } else if (typeof key === 'number') {
-      return this.#kernel.allowNumber(this.#record, finite(key), cost, this.#clock.now()) === 1
+      return this.#kernel.allowNumber(this.#record, finite(key), cost, this.#clock.mark()) === 1
     }
     return this.key(key).allow(cost)
   }
@@ -100,8 +116,8 @@ export class Limiter {
     checkCost(cost)
     if (key === undefined) mode |= this.#table.at.GLOBAL
     else putKey(this.#table, this.#record, key)
-    const granted = this.#kernel.decide(this.#record, mode, cost, this.#clock.now(), 0) === 1
-    return decisionIn(this.#table, granted, this.#policy.burst)
+    const granted = this.#kernel.decide(this.#record, mode | this.#table.at.ANSWER, cost, this.#clock.now(), 0) === 1
+    return decisionIn(this.#policy, granted)
   }
 
   /**
@@ -120,7 +136,7 @@ export class Limiter {
     const record = this.#record
     const { BATCH_MAX: most, LANE_ANSWERS } = table.at
     const answers = table.lane + LANE_ANSWERS
-    const nowMs = this.#clock.now()
+    const nowMs = this.#clock.mark()
     for (let from = 0; from < length; from += most) {
       const count = Math.min(most, length - from)
       let i = 0
@@ -178,18 +194,30 @@ export class Limiter {
     this.key(key).reset()
   }
 
-  /** Changes the rate, tokens per second, for all keys and threads at once. Tokens earned until now stay. */
-  setRate(rate: number): void {
+  /**
+   * Changes the rate, tokens per second, for all keys and threads at once.
+   * Tokens earned until now stay. Of a window it changes the limit, to the rate
+   * times its length; of several limits the one at `limitIndex`.
+   */
+  setRate(rate: number, limitIndex = 0): void {
     checkRate(rate)
-    this.#policy.set({ rate })
+    this.#limit(limitIndex).set({ rate })
     this.#waiters.reconsider()
   }
 
-  /** Changes the burst, tokens, for all keys and threads at once. */
-  setBurst(burst: number): void {
+  /** Changes the burst, tokens, for all keys and threads at once. Of a window it changes the limit; what was used stays used. */
+  setBurst(burst: number, limitIndex = 0): void {
     checkBurst(burst)
-    this.#policy.set({ burst })
+    if (this.#policy.kind === 'warmUp') throw new TypeError(`${JSON.stringify(this.name)} warms up: it stores what its rate and warmupMs make, and has no burst to set`)
+    this.#limit(limitIndex).set({ burst })
     this.#waiters.reconsider()
+  }
+
+  /** The policy of one of several limits, or the only one. */
+  #limit(index: number): Policy {
+    const { parts } = this.#policy
+    checkInteger('limitIndex', index, 0, Math.max(0, parts.length - 1))
+    return parts[index] ?? this.#policy
   }
 }
 

@@ -2,24 +2,36 @@
 // never moves, so a policy is the address of its record.
 
 import { SluiceError } from './errors.js'
-import { firstPiece, isRunDown, nextPiece, type Limits, type Older, type Piece, type ScaleLimits } from './scale.js'
+import { countBits, firstPiece, isRunDown, mostAWindow, nextPiece, type Limits, type Older, type Piece, type ScaleLimits } from './scale.js'
 import type { Table } from './table.js'
 
-export type PolicyKind = 'tokenBucket' | 'goLimiter' | 'guavaLimiter'
+export type PolicyKind = 'tokenBucket' | 'goLimiter' | 'guavaLimiter' | 'leakyBucket' | 'leakyQueue' | 'fixedWindow' | 'slidingWindow' | 'slottedWindow' | 'limits' | 'limit' | 'warmUp'
 
 interface Kind {
   readonly kind: PolicyKind
-  readonly flag?: 'FLAG_PAY_LATER' | 'FLAG_CUT_WAIT'
+  readonly flags?: readonly string[]
   /** It has its global bucket only, in a finer scale. */
   readonly isGlobalOnly?: boolean
   readonly startsEmpty?: boolean
 }
 
+interface Declared extends Limits {
+  flags: number
+}
+
 /** Kinds by the number in their record. */
 const kinds: readonly Kind[] = [
   { kind: 'tokenBucket' },
-  { kind: 'goLimiter', flag: 'FLAG_CUT_WAIT', isGlobalOnly: true },
-  { kind: 'guavaLimiter', flag: 'FLAG_PAY_LATER', isGlobalOnly: true, startsEmpty: true },
+  { kind: 'goLimiter', flags: ['FLAG_CUT_WAIT'], isGlobalOnly: true },
+  { kind: 'guavaLimiter', flags: ['FLAG_PAY_LATER'], isGlobalOnly: true, startsEmpty: true },
+  { kind: 'leakyBucket' },
+  { kind: 'leakyQueue', flags: ['FLAG_QUEUE'] },
+  { kind: 'fixedWindow', flags: ['FLAG_STEP'] },
+  { kind: 'slidingWindow', flags: ['FLAG_SLIDING'] },
+  { kind: 'slottedWindow', flags: ['FLAG_LINE', 'FLAG_RING'] },
+  { kind: 'limits', flags: ['FLAG_LINE', 'FLAG_PARTS'] },
+  { kind: 'limit' },
+  { kind: 'warmUp', flags: ['FLAG_LINE', 'FLAG_WARM_UP'] },
 ]
 
 const encoder = new TextEncoder()
@@ -29,14 +41,17 @@ export class Policy {
   readonly table: Table
   /** Address of the record. */
   readonly record: number
+  readonly number: number
   readonly name: string
   readonly #kind: Kind
   #piece: Piece
+  #parts: readonly Policy[] | undefined
   #version: number
 
   constructor(table: Table, number: number) {
     const { at } = table
     this.table = table
+    this.number = number
     this.record = at.POLICIES + number * at.POLICY_BYTES
     const nameAt = this.record + at.POLICY_NAME
     this.name = decoder.decode(table.bytes.slice(nameAt, nameAt + table.words[(this.record + at.POLICY_NAME_BYTES) / 4]))
@@ -52,9 +67,18 @@ export class Policy {
     return this.#kind.isGlobalOnly === true
   }
 
-  get declared(): Limits {
-    const { at, doubles } = this.table
-    return { rate: doubles[(this.record + at.POLICY_RATE) / 8], burst: doubles[(this.record + at.POLICY_BURST) / 8] }
+  get declared(): Declared {
+    const { at, doubles, words } = this.table
+    return {
+      rate: doubles[(this.record + at.POLICY_RATE) / 8],
+      burst: doubles[(this.record + at.POLICY_BURST) / 8],
+      extra: doubles[(this.record + at.POLICY_EXTRA) / 8],
+      flags: words[(this.record + at.POLICY_FLAGS) / 4],
+    }
+  }
+
+  get isWindow(): boolean {
+    return this.kind === 'fixedWindow' || this.kind === 'slidingWindow' || this.kind === 'slottedWindow'
   }
 
   /** Changes with every new rate or burst, whoever sets it. */
@@ -73,9 +97,16 @@ export class Policy {
     return this.#current().limits.rate
   }
 
-  /** Tokens. */
+  /** Tokens; of a warm-up, the most permits stored. */
   get burst(): number {
-    return this.#current().limits.burst
+    return this.kind === 'warmUp' ? this.#current().burstTokens : this.#current().limits.burst
+  }
+
+  /** The limits that this policy joins, in their order; none for most. */
+  get parts(): readonly Policy[] {
+    if (this.kind !== 'limits') return []
+    const { at, words } = this.table
+    return (this.#parts ??= Array.from({ length: words[(this.record + at.POLICY_PART_COUNT) / 4] }, (_, i) => new Policy(this.table, words[(this.record + at.POLICY_PARTS) / 4 + i])))
   }
 
   /** Changes rate or burst for all keys at once, from now on. What was earned until now stays earned. */
@@ -86,6 +117,13 @@ export class Policy {
       const [piece, version] = this.#read()
       const v = BigInt.asUintN(64, kernel.readingOf(this.record, nowMs))
       const limits = { ...piece.limits, ...wanted }
+      // A window's limit is its burst; its rate follows.
+      if (this.isWindow) {
+        const windowNs = this.kind === 'slottedWindow' ? limits.extra * (piece.preShift - 1) : limits.extra
+        if (wanted.rate !== undefined) limits.burst = Math.round((wanted.rate * windowNs) / 1e9)
+        limits.rate = (limits.burst / windowNs) * 1e9
+        checkWindow(table, this.kind, limits)
+      }
       const next = nextPiece(piece, v, nanoseconds(nowMs), limits, this.isGlobalOnly, scaleLimits(table))
       if (next.tag !== piece.tag) {
         // The tag was last used three scales ago. A decision that is under way
@@ -100,13 +138,13 @@ export class Policy {
 
   /** Winds a global bucket's clock back if it has run high. Call before deciding on a policy of that kind. */
   keepWithinLife(nowMs: number): void {
-    if (isRunDown(this.#current(), nanoseconds(nowMs))) this.set({}, nowMs)
+    if (this.isGlobalOnly && isRunDown(this.#current(), nanoseconds(nowMs))) this.set({}, nowMs)
   }
 
   #read(): [Piece, number] {
     for (;;) {
       const version = this.version
-      const piece = read(this.table, this.record + this.table.at.POLICY_PIECE + (version & 1) * this.table.at.PIECE_BYTES)
+      const piece = read(this.table, this.record + this.table.at.POLICY_PIECE + (version & 1) * this.table.at.PIECE_BYTES, this.declared.extra)
       if (this.version === version) return [piece, version]
     }
   }
@@ -119,7 +157,16 @@ function nanoseconds(ms: number): bigint {
 }
 
 function scaleLimits({ kernel, at }: Table): ScaleLimits {
-  return { vStart: kernel.wide.V_START, burstLimit: kernel.wide.BURST_LIMIT, unlimitedFlag: at.FLAG_UNLIMITED }
+  return {
+    vStart: kernel.wide.V_START,
+    burstLimit: kernel.wide.BURST_LIMIT,
+    unlimitedFlag: at.FLAG_UNLIMITED,
+    stepFlag: at.FLAG_STEP,
+    slidingFlag: at.FLAG_SLIDING,
+    queueFlag: at.FLAG_QUEUE,
+    lineFlag: at.FLAG_LINE,
+    warmUpFlag: at.FLAG_WARM_UP,
+  }
 }
 
 /** Names of the policies of a table, by number; number 0 is none. */
@@ -128,19 +175,22 @@ export function countPolicies(table: Table): number {
 }
 
 /** Appends a policy, unless one of that name is there with the same kind and limits: its number. */
-export function definePolicy(table: Table, name: string, kind: PolicyKind, limits: Limits, find: (name: string) => Policy | undefined): Policy {
+export function definePolicy(table: Table, name: string, kind: PolicyKind, limits: Limits, { isShadow = false, alignMs = 0, ring = 0, parts = [] }: PolicyTraits, find: (name: string) => Policy | undefined): Policy {
   const { at, kernel } = table
   const number = kinds.findIndex((each) => each.kind === kind)
-  const { flag, isGlobalOnly = false, startsEmpty = false } = kinds[number]
+  const { flags: own = [], isGlobalOnly = false, startsEmpty = false } = kinds[number]
+  const flags = own.reduce((sum, flag) => sum | at[flag], isShadow ? at.FLAG_SHADOW : 0)
+  checkWindow(table, kind, limits)
   for (;;) {
     const count = countPolicies(table)
     const existing = find(name)
     if (existing) {
       const declared = existing.declared
-      if (existing.kind === kind && declared.rate === limits.rate && declared.burst === limits.burst) return existing
+      const isSame = declared.rate === limits.rate && declared.burst === limits.burst && declared.extra === limits.extra
+      if (existing.kind === kind && isSame && declared.flags === flags) return existing
       throw new SluiceError(
         'ERR_SLUICE_POLICY_EXISTS',
-        `policy ${JSON.stringify(name)} exists as ${existing.kind} { rate: ${declared.rate}, burst: ${declared.burst} }, got ${kind} { rate: ${limits.rate}, burst: ${limits.burst} }; use another name, or setRate() and setBurst()`,
+        `policy ${JSON.stringify(name)} exists as ${described(existing.kind, declared)}, got ${described(kind, { ...limits, flags })}; use another name, or setRate() and setBurst()`,
       )
     }
     if (count + 1 >= at.POLICY_COUNT) {
@@ -149,12 +199,36 @@ export function definePolicy(table: Table, name: string, kind: PolicyKind, limit
     const nameBytes = encoder.encode(name)
     table.bytes.fill(0, table.lane + at.LANE_NAME, table.lane + at.LANE_NAME + at.POLICY_NAME_MAX)
     table.bytes.set(nameBytes, table.lane + at.LANE_NAME)
-    const piece = firstPiece(limits, nanoseconds(table.clock.now()), flag ? at[flag] : 0, isGlobalOnly, scaleLimits(table))
+    const piece = firstPiece(limits, nanoseconds(table.clock.now()) - nanoseconds(alignMs), flags, isGlobalOnly, ring, scaleLimits(table))
     stage(table, piece)
     table.longs[(table.lane + at.LANE_ACT) / 8] = startsEmpty ? piece.v0 : 0n
-    const appended = kernel.append(count, number, nameBytes.length, limits.rate, limits.burst)
+    for (let i = 0; i < at.PARTS_MAX; i++) table.words[(table.lane + at.LANE_PARTS) / 4 + i] = parts[i]?.number ?? 0
+    table.words[(table.lane + at.LANE_PARTS) / 4 + at.PARTS_MAX] = parts.length
+    const appended = kernel.append(count, number, nameBytes.length, limits.rate, limits.burst, limits.extra, flags)
     if (appended > 0) return new Policy(table, appended)
   }
+}
+
+/** What a policy may have beside its limits. */
+export interface PolicyTraits {
+  isShadow?: boolean
+  /** How long ago a fixed window began, ms. */
+  alignMs?: number
+  /** Counters of a window with slots. */
+  ring?: number
+  /** The limits of a policy that has several. */
+  parts?: readonly Policy[]
+}
+
+function described(kind: PolicyKind, { rate, burst, extra, flags }: Declared): string {
+  return `${kind} { rate: ${rate}, burst: ${burst}${extra ? `, window or queue: ${extra}` : ''}${flags ? `, flags: ${flags}` : ''} }`
+}
+
+/** Throws RangeError if a window's limit has no room in a word for 30 years. */
+function checkWindow(table: Table, kind: PolicyKind, { burst, extra }: Limits): void {
+  const most =
+    kind === 'slidingWindow' ? 2 ** countBits(extra) - 1 : kind === 'fixedWindow' ? mostAWindow(extra, scaleLimits(table)) : Infinity
+  if (burst > most) throw new RangeError(`"limit" expected at most ${most} for a ${kind} of ${extra / 1e6} ms, got ${burst}`)
 }
 
 /** Throws unless `name` is a string of 1 to 96 bytes in UTF-8 without lone surrogates. */
@@ -184,6 +258,7 @@ function stage(table: Table, piece: Piece): void {
   words[(to + at.PIECE_BURST_TOKENS) / 4] = piece.burstTokens
   words[(to + at.PIECE_FLAGS) / 4] = piece.flags
   words[(to + at.PIECE_TAG) / 4] = piece.tag
+  longs[(to + at.PIECE_EXTRA) / 8] = piece.extra
   doubles[(to + at.PIECE_RATE) / 8] = piece.limits.rate
   doubles[(to + at.PIECE_BURST_SAID) / 8] = piece.limits.burst
   piece.older.forEach((older, i) => {
@@ -194,14 +269,15 @@ function stage(table: Table, piece: Piece): void {
   })
 }
 
-function read(table: Table, from: number): Piece {
+function read(table: Table, from: number, extra: number): Piece {
   const { at, words, longs, doubles } = table
   const olderAt = (i: number): Older => {
     const older = from + at.PIECE_OLDER + i * at.OLDER_BYTES
     return { from: longs[(older + at.OLDER_FROM) / 8], shift: words[(older + at.OLDER_SHIFT) / 4], isFresh: words[(older + at.OLDER_FRESH) / 4] === 1 }
   }
   return {
-    limits: { rate: doubles[(from + at.PIECE_RATE) / 8], burst: doubles[(from + at.PIECE_BURST_SAID) / 8] },
+    limits: { rate: doubles[(from + at.PIECE_RATE) / 8], burst: doubles[(from + at.PIECE_BURST_SAID) / 8], extra },
+    extra: longs[(from + at.PIECE_EXTRA) / 8],
     v0: longs[(from + at.PIECE_V0) / 8],
     t0: BigInt.asIntN(64, longs[(from + at.PIECE_T0) / 8]),
     multiplier: longs[(from + at.PIECE_MULTIPLIER) / 8],

@@ -21,12 +21,12 @@ export function settle(home: Home | undefined, kind: PolicyKind, limits: Limits)
     return define(home.sluice, home.name, kind, limits)
   }
   const name = `${kind} ${made++}`
-  own ??= Sluice.create({ capacity: 1, maxThreads: 1 })
+  own ??= Sluice.create({ capacity: 1, lineCapacity: 1, maxThreads: 1 })
   try {
     return define(own, name, kind, limits)
   } catch (error) {
     if (!(error instanceof SluiceError && error.code === 'ERR_SLUICE_TOO_MANY_POLICIES')) throw error
-    own = Sluice.create({ capacity: 1, maxThreads: 1 })
+    own = Sluice.create({ capacity: 1, lineCapacity: 1, maxThreads: 1 })
     return define(own, name, kind, limits)
   }
 }

@@ -4,7 +4,7 @@ import { MAX_COST, unexpected } from './errors.js'
 
 /** Slowest and fastest finite rate, tokens per second. */
 export const MIN_RATE = 1e-9
-export const MAX_RATE = 4e9
+export const MAX_RATE = 3e9
 
 function per(seconds: number, tokens: number): number {
   if (typeof tokens !== 'number' || !(tokens >= 0)) throw unexpected('tokens', 'a number >= 0', tokens)

@@ -1,6 +1,6 @@
 // A granted future claim on tokens, and how to give it back.
 
-import type { Bucket } from './bucket.js'
+import type { Act, Bucket } from './bucket.js'
 
 export interface Reservation {
   /** False if the cost exceeds the burst, or the delay would exceed maxWaitMs; nothing was charged then. */
@@ -20,9 +20,7 @@ export interface Reservation {
 export class BucketReservation implements Reservation {
   readonly granted: boolean
   readonly delayMs: number
-  /** The virtual time at which it may act, in two halves. */
-  readonly actLow: number
-  readonly actHigh: number
+  readonly act: Act
   readonly #bucket: Bucket
   readonly #cost: number
   /** Last ns at which a cancel counts, as table time in ms. */
@@ -30,23 +28,22 @@ export class BucketReservation implements Reservation {
   #isOpen: boolean
 
   constructor(bucket: Bucket, cost: number, granted: boolean, nowMs: number) {
-    const { at, doubles, unsigned, lane } = bucket.table
+    const { at, doubles, lane } = bucket.table
     const delayNs = doubles[(lane + at.LANE_DELAY_NS) / 8]
     this.granted = granted
     this.delayMs = (granted && delayNs === Infinity ? Infinity : doubles[(lane + at.LANE_RETRY_NS) / 8]) / 1e6
-    this.actLow = unsigned[(lane + at.LANE_ACT) / 4]
-    this.actHigh = unsigned[(lane + at.LANE_ACT) / 4 + 1]
+    this.act = bucket.act
     this.#bucket = bucket
     this.#cost = cost
     this.#actAtMs = nowMs + Math.floor(delayNs) / 1e6
     // A cost of 0, an infinite rate or a full table that admits charge nothing.
-    this.#isOpen = granted && cost > 0 && (this.actLow | this.actHigh) !== 0
+    this.#isOpen = granted && cost > 0 && (this.act.actLow | this.act.actHigh) !== 0
   }
 
   cancel(nowMs = this.#bucket.table.clock.now()): boolean {
     if (!this.#isOpen) return false
     this.#isOpen = false
-    return nowMs <= this.#actAtMs && this.#bucket.cancel(this.#cost, this.actLow, this.actHigh, nowMs)
+    return nowMs <= this.#actAtMs && this.#bucket.cancel(this.#cost, this.act, nowMs)
   }
 
   [Symbol.dispose](): void {

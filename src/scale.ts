@@ -26,6 +26,8 @@ export interface Limits {
   rate: number
   /** Tokens; whole ones, but for Guava's. */
   burst: number
+  /** A window's length in ns, or the tokens that a queue may hold; 0 for other kinds. */
+  extra: number
 }
 
 /** One piece of a policy's clock, as its record holds it. */
@@ -44,6 +46,8 @@ export interface Piece {
   flags: number
   tag: number
   older: [Older, Older]
+  /** A window in ns, or a queue in units. */
+  extra: bigint
 }
 
 /** The numbers of the kernel that scales depend on. */
@@ -51,6 +55,11 @@ export interface ScaleLimits {
   vStart: bigint
   burstLimit: bigint
   unlimitedFlag: number
+  stepFlag: number
+  slidingFlag: number
+  queueFlag: number
+  lineFlag: number
+  warmUpFlag: number
 }
 
 /** A finite double > 0 as mantissa x 2^exponent. */
@@ -81,11 +90,12 @@ function unitsOf(tokens: number, tokenShift: number): bigint {
 }
 
 /** Fraction bits of a token under the finest scale that fits. */
-function idealScale({ rate, burst }: Limits, isGlobalOnly: boolean): number {
-  const byBurst = 56 - Math.ceil(Math.log2(burst < 1 ? 1 : burst))
+function idealScale({ rate, burst, extra }: Limits, isGlobalOnly: boolean): number {
+  const byBurst = 56 - Math.ceil(Math.log2(Math.max(1, burst, extra)))
   if (isGlobalOnly) return Math.min(GLOBAL_SCALE, byBurst)
-  const byRate = rate === 0 || rate === Infinity ? FINEST : Math.floor(Math.log2(4e9 / rate))
-  return Math.max(0, Math.min(FINEST, byBurst, byRate))
+  // Below 4 units a nanosecond, so that the clock lasts 30 years and the pre-shift is 3.
+  const byRate = rate === 0 || rate === Infinity ? FINEST : Math.ceil(Math.log2(4e9 / rate)) - 1
+  return Math.min(FINEST, byBurst, byRate)
 }
 
 /** The rate's part of a piece, at `scale` fraction bits and from a clock that reads v0. */
@@ -119,8 +129,84 @@ function flagged(flags: number, rate: number, limits: ScaleLimits): number {
   return rate === Infinity ? flags | limits.unlimitedFlag : flags & ~limits.unlimitedFlag
 }
 
+/** Bits of each count of a sliding window's word, as its window numbers for 30 years leave them. */
+export function countBits(windowNs: number): number {
+  const windows = THIRTY_YEARS_NS / BigInt(windowNs) + 4n
+  return Math.min(31, Math.floor((62 - windows.toString(2).length) / 2))
+}
+
+/** Largest limit of a fixed window whose clock lasts 30 years. */
+export function mostAWindow(windowNs: number, limits: ScaleLimits): number {
+  const most = (WORD_LIMIT - limits.vStart) / 4n / (THIRTY_YEARS_NS / BigInt(windowNs) + 1n)
+  return most < 2n ** 31n - 1n ? Number(most) : 2 ** 31 - 1
+}
+
+function windowPiece(wanted: Limits, nowNs: bigint, flags: number, limits: ScaleLimits): Piece {
+  const nothingOlder: Older = { from: 0n, shift: 0, isFresh: true }
+  const burst = BigInt(wanted.burst) << 2n
+  return {
+    limits: wanted,
+    v0: limits.vStart,
+    t0: nowNs,
+    multiplier: 0n,
+    dtLimit: THIRTY_YEARS_NS,
+    nsAUnit: burst ? wanted.extra / Number(burst) : Infinity,
+    preShift: 3,
+    shift: 0,
+    burst,
+    burstTokens: wanted.burst,
+    tokenShift: flags & limits.slidingFlag ? countBits(wanted.extra) : 2,
+    flags,
+    tag: 0,
+    older: [nothingOlder, nothingOlder],
+    extra: BigInt(wanted.extra),
+  }
+}
+
+/** A ring of `ring` slots of `extra` ns each, or a policy whose limits are others' (no ring). */
+export function linePiece(wanted: Limits, nowNs: bigint, flags: number, ring: number, limits: ScaleLimits): Piece {
+  return { ...windowPiece(wanted, nowNs, flags, limits), preShift: ring }
+}
+
+const bits = new Float64Array(1)
+const bitsOf = (value: number): bigint => {
+  bits[0] = value
+  return new BigUint64Array(bits.buffer)[0]
+}
+
+/**
+ * Guava's warm-up as assembly/warmup.ts takes it. `burst` is the cold factor,
+ * `extra` the warm-up in ns; a warm-up of 0 stores nothing.
+ */
+export function warmUpPiece(wanted: Limits, nowNs: bigint, flags: number, limits: ScaleLimits): Piece {
+  const { rate, burst: coldFactor, extra } = wanted
+  const stable = 1e9 / rate
+  const threshold = rate > 0 && rate < Infinity ? (0.5 * extra) / stable : 0
+  const most = rate > 0 && rate < Infinity ? threshold + (2 * extra) / (stable + stable * coldFactor) : 0
+  const slope = most > threshold ? (stable * coldFactor - stable) / (most - threshold) : 0
+  return {
+    ...windowPiece({ ...wanted, burst: Math.floor(Math.min(most, 2 ** 31 - 1)) }, nowNs, flagged(flags, rate, limits), limits),
+    limits: wanted,
+    v0: bitsOf(threshold),
+    multiplier: bitsOf(most),
+    burst: bitsOf(slope),
+    nsAUnit: stable,
+  }
+}
+
+/** The same windows with another limit. What was used of the present window stays used. */
+function nextWindowPiece(current: Piece, v: bigint, nowNs: bigint, wanted: Limits, limits: ScaleLimits): Piece {
+  const next = windowPiece(wanted, current.t0, current.flags, limits)
+  if (current.flags & limits.slidingFlag) return next
+  const windows = nowNs > current.t0 ? (nowNs - current.t0) / current.extra : 0n
+  return { ...next, t0: current.t0 + windows * current.extra, v0: v - current.burst + next.burst }
+}
+
 /** A new policy's first piece, beginning at `nowNs`. */
-export function firstPiece(wanted: Limits, nowNs: bigint, flags: number, isGlobalOnly: boolean, limits: ScaleLimits): Piece {
+export function firstPiece(wanted: Limits, nowNs: bigint, flags: number, isGlobalOnly: boolean, ring: number, limits: ScaleLimits): Piece {
+  if (flags & limits.warmUpFlag) return warmUpPiece(wanted, nowNs, flags, limits)
+  if (flags & limits.lineFlag) return linePiece(wanted, nowNs, flags, ring, limits)
+  if (flags & (limits.stepFlag | limits.slidingFlag)) return windowPiece(wanted, nowNs, flags, limits)
   const scale = idealScale(wanted, isGlobalOnly)
   const nothingOlder: Older = { from: 0n, shift: 0, isFresh: true }
   return {
@@ -133,6 +219,7 @@ export function firstPiece(wanted: Limits, nowNs: bigint, flags: number, isGloba
     flags: flagged(flags, wanted.rate, limits),
     tag: 0,
     older: [nothingOlder, nothingOlder],
+    extra: unitsOf(wanted.extra, scale + 2),
   }
 }
 
@@ -143,6 +230,9 @@ export function firstPiece(wanted: Limits, nowNs: bigint, flags: number, isGloba
  * older tags translate.
  */
 export function nextPiece(current: Piece, v: bigint, nowNs: bigint, wanted: Limits, isGlobalOnly: boolean, limits: ScaleLimits): Piece {
+  if (current.flags & limits.warmUpFlag) return warmUpPiece(wanted, current.t0, current.flags, limits)
+  if (current.flags & limits.lineFlag) return linePiece(wanted, current.t0, current.flags, current.preShift, limits)
+  if (current.flags & (limits.stepFlag | limits.slidingFlag)) return nextWindowPiece(current, v, nowNs, wanted, limits)
   const t0 = nowNs > current.t0 ? nowNs : current.t0
   const scale = current.tokenShift - 2
   const ideal = idealScale(wanted, isGlobalOnly)
@@ -169,6 +259,7 @@ export function nextPiece(current: Piece, v: bigint, nowNs: bigint, wanted: Limi
     tokenShift: ideal + 2,
     flags,
     tag,
+    extra: unitsOf(wanted.extra, ideal + 2),
     older: [
       { from: at, shift: by, isFresh: leavesInfinity },
       {

@@ -1,11 +1,18 @@
 // The table and its limiters, as a user sees them.
 
+import {
+  fixedWindow, leakyBucket, slidingWindow, tiersOf, tokenBucket, warmUp,
+  type Definition, type FixedWindowOptions, type LeakyBucketOptions, type SlidingWindowOptions, type TokenBucketOptions,
+  type WarmUpOptions,
+} from './algorithms.js'
+import { all, reserveAll, waitAll, type GroupDecision, type Part } from './all.js'
 import type { ManualClock } from './clock.js'
 import { ManualClock as Manual } from './clock.js'
 import { checkInteger, checkOptions, shown, SluiceError } from './errors.js'
-import { Limiter, type LimiterStats } from './limiter.js'
+import { Hierarchy } from './hierarchy.js'
+import { Limiter, type LimiterStats, type ReserveOptions } from './limiter.js'
 import { checkName, countPolicies, definePolicy, Policy, type PolicyKind } from './policy.js'
-import { checkBurst, checkRate } from './rate.js'
+import type { Reservation } from './reservation.js'
 import type { Limits } from './scale.js'
 import { idOf, Table, whenFullChoices, type SluiceHandle, type WhenFull } from './table.js'
 import { join } from './threads.js'
@@ -14,6 +21,12 @@ import { keepTicking } from './ticker.js'
 export interface SluiceOptions {
   /** Keys to have room for at once, over all limiters: 1 to 100 million. Costs 22.9 bytes each, once used. */
   capacity: number
+  /**
+   * Keys to have room for among those of limiters that take a line: windows with
+   * slots, several limits, warm-up. 1 to 10 million; as `capacity`, but at most
+   * 1 million by default. Costs 113 bytes each, once used.
+   */
+  lineCapacity?: number
   /**
    * 'precise' (default) reads the monotonic clock for every call. 'coarse' reads
    * a cell that a ticker thread keeps within about 1 ms, which may admit up to
@@ -55,8 +68,8 @@ export interface AuditReport {
 }
 
 const MAX_CAPACITY = 100_000_000
-const counters = ['allowed', 'denied', 'evicted', 'contended', 'fullDenied', 'fullAllowed', 'claimed'] as const
-const counterNames = ['STATS_ALLOWED', 'STATS_DENIED', 'STATS_EVICTED', 'STATS_CONTENDED', 'STATS_FULL_DENIED', 'STATS_FULL_ALLOWED', 'STATS_CLAIMED'] as const
+const counters = ['allowed', 'denied', 'evicted', 'contended', 'fullDenied', 'fullAllowed', 'claimed', 'shadowed'] as const
+const counterNames = ['STATS_ALLOWED', 'STATS_DENIED', 'STATS_EVICTED', 'STATS_CONTENDED', 'STATS_FULL_DENIED', 'STATS_FULL_ALLOWED', 'STATS_CLAIMED', 'STATS_SHADOWED'] as const
 
 /** Defines a policy of any kind: for the faces that are not limiters of this library's own. */
 export let define: (sluice: Sluice, name: string, kind: PolicyKind, limits: Limits) => Policy
@@ -81,14 +94,15 @@ export class Sluice {
   /** Makes a table. Throws RangeError or TypeError for options that are wrong. */
   static create(options: SluiceOptions): Sluice {
     checkOptions(options)
-    const { capacity, maxThreads = 64, whenFull = 'evict', clock = 'precise' } = options
+    const { capacity, lineCapacity = Math.min(capacity, 1_000_000), maxThreads = 64, whenFull = 'evict', clock = 'precise' } = options
     checkInteger('capacity', capacity, 1, MAX_CAPACITY)
+    checkInteger('lineCapacity', lineCapacity, 1, 10_000_000)
     checkInteger('maxThreads', maxThreads, 1, 1024)
     if (!whenFullChoices.includes(whenFull)) throw new RangeError(`"whenFull" expected 'evict', 'deny' or 'allow', got ${shown(whenFull)}`)
     if (clock !== 'precise' && clock !== 'coarse' && !(clock instanceof Manual)) {
       throw new RangeError(`"clock" expected 'precise', 'coarse' or a ManualClock, got ${shown(clock)}`)
     }
-    return new Sluice(Table.create({ capacity, maxThreads, whenFull, clock }))
+    return new Sluice(Table.create({ capacity, lineCapacity, maxThreads, whenFull, clock }))
   }
 
   /**
@@ -112,22 +126,84 @@ export class Sluice {
    * tokens per second. The same name and options again, from any thread, give
    * the same limiter; other options throw ERR_SLUICE_POLICY_EXISTS.
    */
-  tokenBucket(name: string, options: { rate: number; burst: number }): Limiter {
-    checkOptions(options)
-    const { rate, burst } = options
-    checkRate(rate)
-    checkBurst(burst)
-    return this.#limiterOf(this.#define(name, 'tokenBucket', { rate, burst }))
+  tokenBucket(name: string, options: TokenBucketOptions): Limiter {
+    return this.#make(name, options, tokenBucket)
   }
 
-  #define(name: string, kind: PolicyKind, limits: Limits): Policy {
+  /**
+   * A leaky bucket for each key. As a meter (`rate`, `burst`) it is the token
+   * bucket's mirror image (GCRA). With a `queue`, `wait` lets callers out one by
+   * one at `rate`, in order, and refuses at once whom the queue has no place for.
+   */
+  leakyBucket(name: string, options: LeakyBucketOptions): Limiter {
+    return this.#make(name, options, leakyBucket)
+  }
+
+  /** At most `limit` in each window of `windowMs`. Around a boundary, twice the limit may pass. */
+  fixedWindow(name: string, options: FixedWindowOptions): Limiter {
+    return this.#make(name, options, fixedWindow)
+  }
+
+  /**
+   * Guava's smooth warm-up: after idling, a key starts at 1 / coldFactor of its
+   * rate and reaches it within `warmupMs`. The next caller pays: a cost is let
+   * through when what was taken before has been paid off.
+   */
+  warmUp(name: string, options: WarmUpOptions): Limiter {
+    return this.#make(name, options, warmUp)
+  }
+
+  /** At most `limit` in the last `windowMs`: never more with `slots`, else as estimated from the counts of two windows. */
+  slidingWindow(name: string, options: SlidingWindowOptions): Limiter {
+    return this.#make(name, options, slidingWindow)
+  }
+
+  /**
+   * Takes the cost of every part, [limiter, key?, cost?], or of none, and names
+   * the limiter that refused. Throws for parts of another Sluice.
+   */
+  all(parts: readonly Part[]): GroupDecision {
+    this.#open()
+    return all(parts)
+  }
+
+  /** As `all`, from the future if need be. */
+  reserveAll(parts: readonly Part[], options: ReserveOptions = {}): Reservation {
+    this.#open()
+    return reserveAll(parts, options)
+  }
+
+  /** As `all`, waiting until every part has room. */
+  async waitAll(parts: readonly Part[], options: { signal?: AbortSignal; timeoutMs?: number } = {}): Promise<void> {
+    this.#open()
+    return waitAll(parts, options)
+  }
+
+  /** A limiter for each dimension of a call, decided all or nothing: `hierarchy({ service, user, ip })`. */
+  hierarchy<Dimension extends string>(limiters: Record<Dimension, Limiter>): Hierarchy<Dimension> {
+    this.#open()
+    return new Hierarchy(limiters)
+  }
+
+  #make<Options extends { tiers?: Record<string, object> }>(name: string, options: Options, read: (options: Options) => Definition): Limiter {
+    checkOptions(options)
+    const wanted = read(options)
+    const tiers = tiersOf(options).map(([tier, own]) => [tierName(name, tier), read(own)] as const)
+    const policy = this.#define(name, wanted)
+    for (const [tier, definition] of tiers) this.#define(tier, definition)
+    return this.#limiterOf(policy)
+  }
+
+  #define(name: string, { kind, limits, traits, parts = [] }: Definition): Policy {
     const table = this.#open()
     checkName(table, name)
-    return definePolicy(table, name, kind, limits, (each) => this.#policy(each))
+    const find = (each: string): Policy | undefined => this.#policy(each)
+    const made = parts.map((part, i) => definePolicy(table, `${name}#${i}`, 'limit', part, {}, find))
+    return definePolicy(table, name, kind, limits, { ...traits, parts: made }, find)
   }
 
   static {
-    define = (sluice, name, kind, limits) => sluice.#define(name, kind, limits)
+    define = (sluice, name, kind, limits) => sluice.#define(name, { kind, limits, traits: {} })
   }
 
   /** The limiter of that name, from whichever thread. Throws ERR_SLUICE_NO_POLICY if there is none (yet). */
@@ -135,13 +211,13 @@ export class Sluice {
     const table = this.#open()
     checkName(table, name)
     const policy = this.#policy(name)
-    if (policy && !policy.isGlobalOnly) return this.#limiterOf(policy)
+    if (policy && !policy.isGlobalOnly && policy.kind !== 'limit') return this.#limiterOf(policy)
     throw new SluiceError('ERR_SLUICE_NO_POLICY', `"name" expected a limiter of this table, got ${JSON.stringify(name)}; it has ${[...this.#policies.keys()].map((each) => JSON.stringify(each)).join(', ') || 'none'}`)
   }
 
   #limiterOf(policy: Policy): Limiter {
     let limiter = this.#limiters.get(policy.name)
-    if (!limiter) this.#limiters.set(policy.name, (limiter = new Limiter(policy)))
+    if (!limiter) this.#limiters.set(policy.name, (limiter = new Limiter(policy, (tier) => this.limiter(tierName(policy.name, tier)))))
     return limiter
   }
 
@@ -162,7 +238,8 @@ export class Sluice {
     const sum = zeros()
     let number = 1
     for (const name of this.#policies.keys()) {
-      const own = (limiters[name] = zeros())
+      const own = zeros()
+      if (this.#policies.get(name)!.kind !== 'limit') limiters[name] = own
       for (let thread = 0; thread < table.maxThreads; thread++) {
         const line = at.THREADS + thread * at.THREAD_BYTES + at.LANE_STATS + number * at.STATS_BYTES
         counters.forEach((counter, i) => (own[counter] += Number(longs[(line + at[counterNames[i]]) / 8])))
@@ -183,7 +260,7 @@ export class Sluice {
     const report = {
       used: count('AUDIT_USED'),
       fresh: count('AUDIT_FRESH'),
-      slots: unsigned[at.HEADER_SET_COUNT / 4] * at.SLOT_COUNT,
+      slots: unsigned[at.HEADER_SET_COUNT / 4] * at.SLOT_COUNT + unsigned[at.HEADER_LINE_SET_COUNT / 4] * at.LINE_SLOT_COUNT,
       busy: count('AUDIT_BUSY'),
       torn: count('AUDIT_TORN'),
       doubles: count('AUDIT_DOUBLES'),
@@ -215,5 +292,10 @@ export class Sluice {
 }
 
 function zeros(): LimiterStats {
-  return { allowed: 0, denied: 0, evicted: 0, contended: 0, fullDenied: 0, fullAllowed: 0, claimed: 0 }
+  return { allowed: 0, denied: 0, evicted: 0, contended: 0, fullDenied: 0, fullAllowed: 0, claimed: 0, shadowed: 0 }
+}
+
+/** The policy behind a tier. */
+function tierName(name: string, tier: string): string {
+  return `${name}/${tier}`
 }

@@ -3,7 +3,7 @@
 
 import { threadId } from 'node:worker_threads'
 import { getRandomValues } from 'node:crypto'
-import { Clock, clockKinds, ManualClock, monotonicNs, type ClockKind } from './clock.js'
+import { Clock, ClockCell, clockKinds, ManualClock, monotonicNs, type ClockKind } from './clock.js'
 import { shown, SluiceError } from './errors.js'
 import { instantiate, kernelConstants, type Kernel } from './kernel.js'
 
@@ -20,6 +20,7 @@ export interface SluiceHandle {
 
 export interface TableOptions {
   capacity: number
+  lineCapacity: number
   maxThreads: number
   whenFull: WhenFull
   clock: 'precise' | 'coarse' | ManualClock
@@ -28,6 +29,8 @@ export interface TableOptions {
 const PAGE_BYTES = 65536
 /** Share of slots that `capacity` keys fill: both sets of a key are then full for about 1 key in 36,000. */
 const FILL = 0.7
+/** The same for lines, whose sets are smaller: about 1 key in 60,000. */
+const LINE_FILL = 0.65
 
 export class Table {
   readonly memory: WebAssembly.Memory
@@ -49,7 +52,7 @@ export class Table {
   readonly unsigned: Uint32Array
   readonly doubles: Float64Array
   readonly longs: BigUint64Array
-  readonly clockCell: Float64Array
+  readonly clockCell: ClockCell
 
   private constructor(memory: WebAssembly.Memory, manual?: ManualClock) {
     const kernel = instantiate(memory)
@@ -62,7 +65,7 @@ export class Table {
     this.unsigned = new Uint32Array(memory.buffer)
     this.doubles = new Float64Array(memory.buffer)
     this.longs = new BigUint64Array(memory.buffer)
-    this.clockCell = new Float64Array(memory.buffer, at.HEADER_CLOCK, 1)
+    this.clockCell = new ClockCell(memory.buffer, at.HEADER_CLOCK, at.HEADER_CLOCK_NS)
     this.epochNs = this.longs[at.HEADER_EPOCH / 8]
     this.capacity = this.unsigned[at.HEADER_CAPACITY / 4]
     this.id = this.longs[at.HEADER_TABLE_ID / 8].toString(36)
@@ -77,10 +80,12 @@ export class Table {
   }
 
   static create(options: TableOptions): Table {
-    const { at, wide, setsOffset } = kernelConstants()
+    const { at, wide, lineSetsOffset } = kernelConstants()
     const pageSets = Number(wide.PAGE_SETS)
     const setCount = Math.ceil(options.capacity / FILL / at.SLOT_COUNT / pageSets) * pageSets
-    const byteLength = setsOffset(options.maxThreads) + setCount * at.SET_BYTES
+    const groupSets = Number(wide.LINE_GROUP_SETS)
+    const lineSetCount = Math.ceil(options.lineCapacity / LINE_FILL / at.LINE_SLOT_COUNT / groupSets) * groupSets
+    const byteLength = lineSetsOffset(options.maxThreads, setCount) + lineSetCount * at.LINE_SET_BYTES
     const pages = Math.ceil(byteLength / PAGE_BYTES)
     // Fixed size: growing a shared memory makes atomics in other threads trap.
     const memory = new WebAssembly.Memory({ initial: pages, maximum: pages, shared: true })
@@ -93,6 +98,7 @@ export class Table {
     longs[at.HEADER_TABLE_ID / 8] = random[2]
     longs[at.HEADER_EPOCH / 8] = monotonicNs()
     words[at.HEADER_SET_COUNT / 4] = setCount
+    words[at.HEADER_LINE_SET_COUNT / 4] = lineSetCount
     words[at.HEADER_THREAD_COUNT / 4] = options.maxThreads
     words[at.HEADER_CAPACITY / 4] = options.capacity
     words[at.HEADER_CLOCK_KIND / 4] = clockKinds.indexOf(kind)

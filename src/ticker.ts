@@ -13,11 +13,13 @@ const LAG_MS = 50
 
 const source = `
 const { workerData } = require('node:worker_threads')
-const { memory, clockAt, turnAt, epochNs, turn } = workerData
-const cell = new Float64Array(memory.buffer, clockAt, 1)
+const { memory, msAt, nsAt, turnAt, epochNs, turn } = workerData
+const ms = new Float64Array(memory.buffer, msAt, 1)
+const ns = new BigInt64Array(memory.buffer, nsAt, 1)
 const words = new Int32Array(memory.buffer)
 while (Atomics.load(words, turnAt / 4) === turn) {
-  cell[0] = Number(process.hrtime.bigint() - epochNs) / 1e6
+  ns[0] = process.hrtime.bigint() - epochNs
+  ms[0] = Number(ns[0]) / 1e6
   Atomics.wait(words, turnAt / 4, turn, 0.5)
 }
 `
@@ -32,13 +34,13 @@ export function keepTicking(table: Table): () => void {
     // Whoever raises the turn starts the next ticker; a ticker of an older turn stops.
     if (Atomics.compareExchange(table.words, table.at.HEADER_TICKER / 4, turn, turn + 1) !== turn) return
     myTurn = turn + 1
-    table.clockCell[0] = table.sinceEpochMs()
+    table.clockCell.set(table.sinceEpochMs())
     worker = new Worker(source, {
       eval: true,
       name: 'sluice ticker',
       execArgv: [],
       workerData: {
-        memory: table.memory, clockAt: table.at.HEADER_CLOCK, turnAt: table.at.HEADER_TICKER, epochNs: table.epochNs, turn: myTurn,
+        memory: table.memory, msAt: table.at.HEADER_CLOCK, nsAt: table.at.HEADER_CLOCK_NS, turnAt: table.at.HEADER_TICKER, epochNs: table.epochNs, turn: myTurn,
       },
     })
     worker.on('error', () => {})
@@ -46,7 +48,7 @@ export function keepTicking(table: Table): () => void {
   }
 
   const watch = setInterval(() => {
-    if (table.sinceEpochMs() - table.clockCell[0] > LAG_MS) start()
+    if (table.sinceEpochMs() - table.clockCell.ms[0] > LAG_MS) start()
   }, WATCH_MS)
   watch.unref()
   if (Atomics.load(table.words, table.at.HEADER_TICKER / 4) === 0) start()

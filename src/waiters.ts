@@ -8,7 +8,8 @@
 // gives back what nobody has reserved behind it.
 
 import { isMainThread } from 'node:worker_threads'
-import type { Bucket } from './bucket.js'
+import type { Act, Bucket } from './bucket.js'
+import type { Clock } from './clock.js'
 import { SluiceError } from './errors.js'
 import type { Policy } from './policy.js'
 
@@ -17,8 +18,7 @@ interface Waiter {
   readonly cost: number
   readonly order: number
   readonly deadlineMs: number
-  actLow: number
-  actHigh: number
+  act: Act
   /** When its reservation may act, and when to look at it: then, or at its deadline. */
   actMs: number
   wakeMs: number
@@ -29,8 +29,7 @@ interface Waiter {
 
 /** A reservation to wait for. */
 interface Claim {
-  readonly actLow: number
-  readonly actHigh: number
+  readonly act: Act
   readonly delayMs: number
 }
 
@@ -44,14 +43,43 @@ export function checkMayBlock(): void {
 const sleeper = new Int32Array(new SharedArrayBuffer(4))
 
 /** Blocks this worker thread until a reservation may act. */
-export function blockUntil({ table, record }: Bucket, { actLow, actHigh, delayMs }: Claim): void {
+export function blockUntil({ table, record }: Bucket, { act, delayMs }: Claim): void {
   if (delayMs === 0) return
   checkMayBlock()
   const most = table.clock.kind === 'manual' ? 1 : LONGEST_SLEEP_MS
   // It looks again now and then, for the rate or a manual clock may have moved.
-  for (let ns = delayMs * 1e6; ns > 0; ns = table.kernel.untilAct(record, actLow, actHigh, table.clock.now())) {
+  for (let ns = delayMs * 1e6; ns > 0; ns = table.kernel.untilAct(record, act.actLow, act.actHigh, table.clock.now())) {
     Atomics.wait(sleeper, 0, 0, Math.min(ns / 1e6, most))
   }
+}
+
+/** Sleeps until a table's clock reads `untilMs`; rejects with the signal's reason when it aborts. */
+export function sleepUntil(clock: Clock, untilMs: number, signal: AbortSignal | undefined): Promise<void> {
+  return new Promise((resolve, reject) => {
+    let timer: NodeJS.Timeout | undefined
+    let stopListening: (() => void) | undefined
+    const end = (): void => {
+      clearTimeout(timer)
+      stopListening?.()
+      signal?.removeEventListener('abort', onAbort)
+    }
+    const onAbort = (): void => {
+      end()
+      reject(signal!.reason)
+    }
+    const look = (): void => {
+      const leftMs = untilMs - clock.now()
+      if (leftMs <= 0) {
+        end()
+        resolve()
+      } else if (!clock.manual) {
+        timer = setTimeout(look, Math.min(Math.max(1, Math.ceil(leftMs)), clock.kind === 'manual' ? MANUAL_SLEEP_MS : LONGEST_SLEEP_MS))
+      }
+    }
+    signal?.addEventListener('abort', onAbort, { once: true })
+    stopListening = clock.manual?.onMove(look)
+    look()
+  })
 }
 
 /** Longest sleep, ms: so often a waiter looks whether another thread changed the rate. */
@@ -80,7 +108,7 @@ export class Waiters {
   }
 
   /** Waits until a reservation may act. Rejects with the signal's reason, or with ERR_SLUICE_TIMEOUT at the deadline. */
-  add(bucket: Bucket, cost: number, act: Claim, nowMs: number, deadlineMs: number, signal: AbortSignal | undefined): Promise<void> {
+  add(bucket: Bucket, cost: number, claim: Claim, nowMs: number, deadlineMs: number, signal: AbortSignal | undefined): Promise<void> {
     return new Promise<void>((resolve, reject) => {
       const onAbort = (): void => {
         this.#leave(waiter)
@@ -91,10 +119,9 @@ export class Waiters {
         cost,
         order: this.#order++,
         deadlineMs,
-        actLow: act.actLow,
-        actHigh: act.actHigh,
-        actMs: nowMs + act.delayMs,
-        wakeMs: Math.min(nowMs + act.delayMs, deadlineMs),
+        act: claim.act,
+        actMs: nowMs + claim.delayMs,
+        wakeMs: Math.min(nowMs + claim.delayMs, deadlineMs),
         place: -1,
         settle: (error) => {
           signal?.removeEventListener('abort', onAbort)
@@ -122,7 +149,7 @@ export class Waiters {
   #refresh(waiter: Waiter): void {
     const { bucket } = waiter
     const nowMs = bucket.table.clock.now()
-    const ns = bucket.table.kernel.untilAct(bucket.record, waiter.actLow, waiter.actHigh, nowMs)
+    const ns = bucket.table.kernel.untilAct(bucket.record, waiter.act.actLow, waiter.act.actHigh, nowMs)
     waiter.actMs = nowMs + ns / 1e6
     waiter.wakeMs = Math.min(waiter.actMs, waiter.deadlineMs)
     this.#settlePlace(waiter)
@@ -138,7 +165,7 @@ export class Waiters {
     const { clock, kernel } = this.#policy.table
     for (let first = this.#heap[0]; first && first.wakeMs <= clock.now(); first = this.#heap[0]) {
       const nowMs = clock.now()
-      const ns = kernel.untilAct(first.bucket.record, first.actLow, first.actHigh, nowMs)
+      const ns = kernel.untilAct(first.bucket.record, first.act.actLow, first.act.actHigh, nowMs)
       if (ns === 0) {
         this.#forget(first)
         first.settle()
@@ -183,19 +210,18 @@ export class Waiters {
   #leave(waiter: Waiter): void {
     const behind = this.#queues.get(waiter.bucket.id)!
     const from = behind.indexOf(waiter)
-    let { actLow, actHigh, actMs } = waiter
+    let { act, actMs } = waiter
     for (let i = from + 1; i < behind.length && behind[i].cost === waiter.cost; i++) {
       const next = behind[i]
-      const freed = { actLow: next.actLow, actHigh: next.actHigh, actMs: next.actMs }
-      next.actLow = actLow
-      next.actHigh = actHigh
+      const freed = { act: next.act, actMs: next.actMs }
+      next.act = act
       next.actMs = actMs
       next.wakeMs = Math.min(actMs, next.deadlineMs)
       this.#settlePlace(next)
-      ;({ actLow, actHigh, actMs } = freed)
+      ;({ act, actMs } = freed)
     }
     this.#forget(waiter)
-    waiter.bucket.cancel(waiter.cost, actLow, actHigh)
+    waiter.bucket.cancel(waiter.cost, act)
     this.#arm()
   }
 

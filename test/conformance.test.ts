@@ -31,10 +31,13 @@ function goFace({ id, rate, burst }: GoScenario): GoLimiter<Face> {
   };
 }
 
-function guavaFace({ id, permitsPerSecond }: GuavaScenario): GuavaLimiter {
+function guavaFace({ id, permitsPerSecond, warmupUs, coldFactor }: GuavaScenario): GuavaLimiter {
   const clock = new ManualClock();
   const sluice = Sluice.create({ capacity: 1, maxThreads: 1, clock });
-  const limiter = RateLimiter.create(permitsPerSecond, { sluice, name: id });
+  const limiter = RateLimiter.create(permitsPerSecond, {
+    home: { sluice, name: id },
+    ...(warmupUs !== undefined && { warmupMs: warmupUs / 1e3, coldFactor }),
+  });
   const at = (us: number) => clock.set(us / 1e3);
   return {
     acquire: (atUs, permits) => {
@@ -69,6 +72,12 @@ describe("sluice/guava", () => {
   it("waits as Guava's bursty RateLimiter does in every recorded scenario", () => {
     const rows = guavaScenarios("bursty");
     expect(rows.length).toBe(91);
+    expect(rows.flatMap((row) => runGuava(row, guavaFace))).toEqual([]);
+  });
+
+  it("waits as Guava's RateLimiter does that warms up, in every recorded scenario", () => {
+    const rows = guavaScenarios("warmingUp");
+    expect(rows.length).toBe(88);
     expect(rows.flatMap((row) => runGuava(row, guavaFace))).toEqual([]);
   });
 

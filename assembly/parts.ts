@@ -1,0 +1,139 @@
+// Several limits on one key, all or nothing: a token bucket each.
+//
+//   line   8 the words of up to 7 buckets, 7 x u64
+//
+// Each limit is a policy of its own, with its clock; the words are as in
+// bucket.ts. A cost is charged to all as of one moment: now, or the first at
+// which all have room.
+
+import {
+  AHEAD_LIMIT, FLAG_UNLIMITED, LANE_LIMIT, LANE_LINE, LANE_TAKEN, PIECE_BURST, PIECE_BURST_TOKENS, PIECE_FLAGS, PIECE_TOKEN_SHIFT,
+  POLICIES, POLICY_BYTES, POLICY_PARTS, POLICY_PART_COUNT, POLICY_VERSION, TAG_BITS,
+} from "./layout";
+import { pieceOf, reading, translated, wholeNanosecondsUntil } from "./clock";
+import { CONSUME, DEBT } from "./decide";
+import { setOutcome } from "./outcome";
+import { lane } from "./thread";
+
+const WORDS: usize = 8;
+
+// @ts-ignore: decorator
+@inline
+function wordAt(i: i32): usize {
+  return lane + LANE_LINE + WORDS + usize(i) * 8;
+}
+
+/** The piece in force of limit `i`. */
+function pieceOfPart(policy: usize, i: i32): usize {
+  const part = POLICIES + usize(load<i32>(policy + POLICY_PARTS + usize(i) * 4)) * POLICY_BYTES;
+  return pieceOf(part, atomic.load<u32>(part, POLICY_VERSION));
+}
+
+/** The word of limit `i`, in its piece's units, not before its bucket was full. */
+// @ts-ignore: decorator
+@inline
+function wordOf(piece: usize, i: i32, v: u64): u64 {
+  const word = load<u64>(wordAt(i));
+  const z = (word & TAG_BITS) == (v & TAG_BITS) ? word : translated(piece, word);
+  return max(z, v - load<u64>(piece, PIECE_BURST));
+}
+
+export function partsLack(policy: usize, now: i64): f64 {
+  let most = 0.0;
+  for (let i = 0; i < load<i32>(policy, POLICY_PART_COUNT); i++) {
+    const piece = pieceOfPart(policy, i);
+    if (load<i32>(piece, PIECE_FLAGS) & FLAG_UNLIMITED) continue;
+    const v = reading(piece, now);
+    const burst = load<u64>(piece, PIECE_BURST);
+    most = max(most, f64(i64(wordOf(piece, i, v) - (v - burst))) / f64(max(1, burst)));
+  }
+  return most;
+}
+
+/** Decides on the words in the lane and charges them there: true if granted. Leaves the limit that decided. */
+export function decideParts(policy: usize, mode: i32, cost: u32, now: i64, wait: i64): bool {
+  const parts = load<i32>(policy, POLICY_PART_COUNT);
+  // The first moment at which all have room.
+  let delay = 0.0;
+  let slowest = -1;
+  let fewest = Infinity;
+  let tightest = 0;
+  for (let i = 0; i < parts; i++) {
+    const piece = pieceOfPart(policy, i);
+    if (load<i32>(piece, PIECE_FLAGS) & FLAG_UNLIMITED) continue;
+    const v = reading(piece, now);
+    const shift = load<i32>(piece, PIECE_TOKEN_SHIFT);
+    const z = wordOf(piece, i, v);
+    const next = z + (u64(cost) << shift);
+    const own = cost > load<u32>(piece, PIECE_BURST_TOKENS) ? Infinity : wholeNanosecondsUntil(piece, now, next);
+    if (own > delay) {
+      delay = own;
+      slowest = i;
+    }
+    const tokens = f64(i64(v - z)) / f64(u64(1) << shift);
+    if (tokens < fewest) {
+      fewest = tokens;
+      tightest = i;
+    }
+  }
+  const isGranted = (mode & DEBT) != 0 || delay == 0 || delay <= f64(wait);
+  const act = mode & DEBT || delay > 9e18 ? now : now + i64(delay);
+  let reset = 0.0;
+  for (let i = 0; i < parts; i++) {
+    const piece = pieceOfPart(policy, i);
+    if (load<i32>(piece, PIECE_FLAGS) & FLAG_UNLIMITED) continue;
+    const v = reading(piece, act);
+    const shift = load<i32>(piece, PIECE_TOKEN_SHIFT);
+    let z = wordOf(piece, i, v);
+    if (isGranted && mode & CONSUME) {
+      // What this takes: its cost, and what would have overflowed until it acts.
+      const before = wordOf(piece, i, reading(piece, now));
+      z += min(u64(cost) << shift, AHEAD_LIMIT);
+      if (z > v && z - v > AHEAD_LIMIT) z = (v + AHEAD_LIMIT) & ~TAG_BITS | (v & TAG_BITS);
+      store<u64>(wordAt(i), z);
+      store<f64>(lane + LANE_TAKEN + usize(i) * 8, f64(i64(z - before)) / f64(u64(1) << shift));
+      const tokens = f64(i64(reading(piece, now) - z)) / f64(u64(1) << shift);
+      if (i == 0 || tokens < fewest) {
+        fewest = tokens;
+        tightest = i;
+      }
+    }
+    reset = max(reset, wholeNanosecondsUntil(piece, now, z + load<u64>(piece, PIECE_BURST)));
+  }
+  store<i32>(lane, slowest < 0 ? tightest : slowest, LANE_LIMIT);
+  setOutcome(fewest, delay, reset, delay, (u64(act) << 2) | 1);
+  return isGranted;
+}
+
+/**
+ * Gives every word in the lane `cost` back; or, for a cancel, what the lane says
+ * that the reservation took, as far as nobody reserved behind `act`.
+ */
+export function restoreParts(policy: usize, cost: f64, act: u64, now: i64): bool {
+  let isAny = false;
+  for (let i = 0; i < load<i32>(policy, POLICY_PART_COUNT); i++) {
+    const piece = pieceOfPart(policy, i);
+    if (load<i32>(piece, PIECE_FLAGS) & FLAG_UNLIMITED) continue;
+    const v = reading(piece, now);
+    const shift = load<i32>(piece, PIECE_TOKEN_SHIFT);
+    const z = wordOf(piece, i, v);
+    const tokens = act ? load<f64>(lane + LANE_TAKEN + usize(i) * 8) : cost;
+    let back = u64(min(tokens * f64(u64(1) << shift), f64(AHEAD_LIMIT))) & ~TAG_BITS;
+    if (act) {
+      const acted = reading(piece, i64(act >> 2));
+      if (z > acted) back = z - acted < back ? back - (z - acted) : 0;
+    }
+    back = min(back, z - (v - load<u64>(piece, PIECE_BURST)));
+    store<u64>(wordAt(i), z - back);
+    if (back) isAny = true;
+  }
+  return isAny;
+}
+
+/** Rewrites the word of limit `i` in the lane if it carries `tag`: true if it did. */
+export function retagPart(piece: usize, i: i32, tag: u64): bool {
+  const word = load<u64>(wordAt(i));
+  if (!word || (word & TAG_BITS) != tag) return false;
+  store<u64>(wordAt(i), translated(piece, word));
+  return true;
+}
