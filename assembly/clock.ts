@@ -2,23 +2,24 @@
 //
 //   v(now) = v0 + round((now - t0) x rate)
 //
-// It counts in units of 2^-TOKEN_SHIFT tokens. The low two bits of a reading
-// are the policy's tag, so that readings, words and differences need no
-// masking: a burst or a cost is a multiple of 4 units.
+// It counts in units of 2^-TOKEN_SHIFT tokens, four at a time: the low two bits
+// of a reading are the policy's tag, so that readings, words and differences
+// need no masking. A burst or a cost is a multiple of 4 units.
 //
 // A piece is read with plain loads between two atomic loads of the version. An
 // atomic one costs bounds and alignment checks in V8, and would not help: the
 // piece in force is written again only after the version has moved on and a
 // whole further piece has been computed, ages after any load in flight is done.
 //
-// The product has up to 124 bits: (dt << PRE_SHIFT) x MULTIPLIER, whose high
-// half, shifted right by SHIFT + 1 and rounded to nearest, is the number of
-// quarter-free units. MULTIPLIER carries 64 significant bits of the rate, so
-// that exact boundaries (0.1 s at 10/s = 1 token) come out exact.
+// The product has up to 128 bits: (dt << PRE_SHIFT) x MULTIPLIER, whose high
+// half, rounded to the nearest multiple of 4, is what has flowed. MULTIPLIER is
+// exact to an eighth of a multiple over 30 years, so that exact boundaries (0.1 s
+// at 10/s = 1 token) come out exact. PRE_SHIFT is the same for every policy
+// without flags: a constant is quick.
 
 import {
   AHEAD_LIMIT, FLAG_STEP, HEADER_CLOCK_NS, OLDER_BYTES, OLDER_FRESH, OLDER_FROM, OLDER_SHIFT, PIECE_BURST, PIECE_BYTES, PIECE_DT_LIMIT, PIECE_EXTRA, PIECE_FLAGS, PIECE_MULTIPLIER,
-  PIECE_NS_A_UNIT, PIECE_OLDER, PIECE_PRE_SHIFT, PIECE_SHIFT, PIECE_T0, PIECE_TAG, PIECE_V0, POLICY_PIECE,
+  PIECE_NS_A_UNIT, PIECE_OLDER, PIECE_PRE_SHIFT, PIECE_T0, PIECE_TAG, PIECE_V0, POLICY_PIECE,
   POLICY_VERSION, QUICK_PRE_SHIFT, TAG_BITS, V_START,
 } from "./layout";
 
@@ -76,8 +77,7 @@ export function sinceStart(piece: usize, now: i64): i64 {
 /** The reading v(now) of a clock that flows steadily, as one without flags does. */
 function flowing(piece: usize, now: i64): u64 {
   const high = highProduct(u64(sinceStart(piece, now)) << load<i32>(piece, PIECE_PRE_SHIFT), load<u64>(piece, PIECE_MULTIPLIER));
-  const units = ((high >> load<i32>(piece, PIECE_SHIFT)) + 1) >> 1;
-  return load<u64>(piece, PIECE_V0) + (units << 2);
+  return load<u64>(piece, PIECE_V0) + ((high + 2) & ~TAG_BITS);
 }
 
 /**
@@ -90,12 +90,12 @@ export function isQuick(piece: usize, now: i64): bool {
   return u64(now - load<i64>(piece, PIECE_T0)) <= load<u64>(piece, PIECE_DT_LIMIT) && !load<i32>(piece, PIECE_FLAGS);
 }
 
-/** As `reading`, when `isQuick`. A policy of keys has the least pre-shift. */
+/** As `reading`, when `isQuick`. */
 // @ts-ignore: decorator
 @inline
 export function quickReading(piece: usize, now: i64): u64 {
   const high = highProduct(u64(now - load<i64>(piece, PIECE_T0)) << QUICK_PRE_SHIFT, load<u64>(piece, PIECE_MULTIPLIER));
-  return load<u64>(piece, PIECE_V0) + ((((high >> load<i32>(piece, PIECE_SHIFT)) + 1) >> 1) << 2);
+  return load<u64>(piece, PIECE_V0) + ((high + 2) & ~TAG_BITS);
 }
 
 /** The reading v(now) of any clock. One that flows in steps gains a burst a window. */

@@ -86,7 +86,7 @@ export const PARTS_MAX: i32 = 7;
 //
 //   0 v0 u64       8 t0 i64      16 multiplier u64  24 burst u64
 //  32 dt limit i64 (ns)          40 ns a unit f64
-//  48 pre-shift i32              52 shift i32
+//  48 pre-shift i32
 //  56 token shift i32            60 burst u32 (whole tokens)
 //  64 flags i32   68 tag i32
 //  72, 88 the two older tags, the newer first: from u64, shift i32, fresh i32
@@ -101,7 +101,6 @@ export const PIECE_BURST: usize = 24;
 export const PIECE_DT_LIMIT: usize = 32;
 export const PIECE_NS_A_UNIT: usize = 40;
 export const PIECE_PRE_SHIFT: usize = 48;
-export const PIECE_SHIFT: usize = 52;
 export const PIECE_TOKEN_SHIFT: usize = 56;
 export const PIECE_BURST_TOKENS: usize = 60;
 export const PIECE_FLAGS: usize = 64;
@@ -116,7 +115,7 @@ export const OLDER_SHIFT: usize = 8;
 export const OLDER_FRESH: usize = 12;
 
 /** Pre-shift of every piece without flags. */
-export const QUICK_PRE_SHIFT: u64 = 3;
+export const QUICK_PRE_SHIFT: u64 = 4;
 
 /** The rate is infinite: everything is admitted and nothing is written. */
 export const FLAG_UNLIMITED: i32 = 1;

@@ -14,6 +14,10 @@ const FINEST = 40
 /** Scale of a policy that has only its global bucket: about 1e-9 tokens. */
 const GLOBAL_SCALE = 30
 
+/** Pre-shift of a clock that gains less than 4 units a nanosecond, and the binary places of its multiplier. */
+const QUICK_PRE_SHIFT = 4
+const MOST_K = 62
+
 /** How words under an older tag translate; see `translated` in assembly/clock.ts. */
 export interface Older {
   from: bigint
@@ -40,7 +44,6 @@ export interface Piece {
   dtLimit: bigint
   nsAUnit: number
   preShift: number
-  shift: number
   tokenShift: number
   burstTokens: number
   flags: number
@@ -93,31 +96,26 @@ function unitsOf(tokens: number, tokenShift: number): bigint {
 function idealScale({ rate, burst, extra }: Limits, isGlobalOnly: boolean): number {
   const byBurst = 56 - Math.ceil(Math.log2(Math.max(1, burst, extra)))
   if (isGlobalOnly) return Math.min(GLOBAL_SCALE, byBurst)
-  // Below 4 units a nanosecond, so that the clock lasts 30 years and the pre-shift is 3.
+  // Below 4 units a nanosecond, so that the clock lasts 30 years and its shifts are constant.
   const byRate = rate === 0 || rate === Infinity ? FINEST : Math.ceil(Math.log2(4e9 / rate)) - 1
   return Math.min(FINEST, byBurst, byRate)
 }
 
 /** The rate's part of a piece, at `scale` fraction bits and from a clock that reads v0. */
-function flow(rate: number, scale: number, v0: bigint): Pick<Piece, 'multiplier' | 'dtLimit' | 'nsAUnit' | 'preShift' | 'shift'> {
+function flow(rate: number, scale: number, v0: bigint): Pick<Piece, 'multiplier' | 'dtLimit' | 'nsAUnit' | 'preShift'> {
   if (rate === 0 || rate === Infinity) {
-    return { multiplier: 0n, dtLimit: THIRTY_YEARS_NS, nsAUnit: rate === 0 ? Infinity : 0, preShift: 3, shift: 0 }
+    return { multiplier: 0n, dtLimit: THIRTY_YEARS_NS, nsAUnit: rate === 0 ? Infinity : 0, preShift: QUICK_PRE_SHIFT }
   }
   const { mantissa, exponent } = fraction(rate)
-  // multiplier x 2^-k quarter-free units flow in a nanosecond; 64 significant bits.
-  let k = 63 - Math.floor(Math.log2(rate / 1e9) + scale)
-  let multiplier = scaled(mantissa, exponent + scale + k, 1_000_000_000n)
-  while (multiplier >= 1n << 64n) multiplier = scaled(mantissa, exponent + scale + --k, 1_000_000_000n)
-  while (multiplier < 1n << 63n) multiplier = scaled(mantissa, exponent + scale + ++k, 1_000_000_000n)
-  const preShift = Math.max(3, 65 - k)
+  // multiplier x 2^-k multiples of 4 units flow in a nanosecond.
+  const flowing = (k: number): bigint => scaled(mantissa, exponent + scale + k, 1_000_000_000n)
+  let k = MOST_K
+  while (flowing(k) >> 64n) k--
+  const multiplier = flowing(k)
+  const preShift = QUICK_PRE_SHIFT + MOST_K - k
   const life = shifted(WORD_LIMIT - v0, k - 2) / multiplier
-  return {
-    multiplier,
-    dtLimit: life < THIRTY_YEARS_NS ? life : THIRTY_YEARS_NS,
-    nsAUnit: 1e9 / rate / 2 ** (scale + 2),
-    preShift,
-    shift: k + preShift - 65,
-  }
+  const dtLimit = [life, THIRTY_YEARS_NS, (1n << BigInt(64 - preShift)) - 1n].reduce((a, b) => (a < b ? a : b))
+  return { multiplier, dtLimit, nsAUnit: 1e9 / rate / 2 ** (scale + 2), preShift }
 }
 
 function burstOf(burst: number, scale: number, limits: ScaleLimits): Pick<Piece, 'burst' | 'burstTokens'> {
@@ -151,8 +149,7 @@ function windowPiece(wanted: Limits, nowNs: bigint, flags: number, limits: Scale
     multiplier: 0n,
     dtLimit: THIRTY_YEARS_NS,
     nsAUnit: burst ? wanted.extra / Number(burst) : Infinity,
-    preShift: 3,
-    shift: 0,
+    preShift: QUICK_PRE_SHIFT,
     burst,
     burstTokens: wanted.burst,
     tokenShift: flags & limits.slidingFlag ? countBits(wanted.extra) : 2,
