@@ -1,7 +1,7 @@
 // Every code block of the README and of the docs runs as it stands.
 
 import { execFile } from "node:child_process";
-import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { mkdtemp, readFile, readdir, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
@@ -9,9 +9,17 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
 const readme = await readFile(join(root, "README.md"), "utf8");
-const blocks = [...readme.matchAll(/```(\w+)\n([\s\S]*?)```/g)].map(([, language, code]) => ({ language, code }));
 
-describe("the README", () => {
+/** The programs of a page. */
+const programsOf = (page: string) => [...page.matchAll(/```js\n([\s\S]*?)```/g)].map(([, code]) => code);
+
+const programs = programsOf(readme);
+const pages = (await readdir(join(root, "docs"))).filter((name) => name.endsWith(".md"));
+const documented = await Promise.all(
+  pages.map(async (name) => programsOf(await readFile(join(root, "docs", name), "utf8")).map((code, i) => [`docs/${name}`, i, code] as const)),
+);
+
+describe("the documentation", () => {
   // Inside the package, where its own name resolves.
   let folder: string;
   beforeAll(async () => {
@@ -19,11 +27,11 @@ describe("the README", () => {
   });
   afterAll(() => rm(folder, { recursive: true }));
 
-  const programs = blocks.filter(({ language }) => language === "js");
-  it.each(programs.map(({ code }, i) => [i, code.split("\n").find((line) => !line.startsWith("import"))!.trim() || "imports", code] as const))(
-    "has a program %i that runs",
-    async (i, _title, code) => {
-      const file = join(folder, `${i}.mjs`);
+  it.each([...programs.map((code, i) => ["README.md", i, code] as const), ...documented.flat()])(
+    "%s has a program %i that runs",
+    async (page, i, code) => {
+      const file = join(folder, `${page.replaceAll("/", "-")}-${i}.mjs`);
+      await writeFile(join(folder, "task.js"), "export default (task) => task");
       await writeFile(file, code);
       const { stderr } = await promisify(execFile)(process.execPath, [file], { timeout: 60_000 });
       expect(stderr).toBe("");
@@ -33,7 +41,7 @@ describe("the README", () => {
   it("says true things in its comments", async () => {
     // Each `expression // value` of the first program, checked on a clock that stands still.
     const [first] = programs;
-    const frozen = first.code
+    const frozen = first
       .replace("import { Sluice,", "import { ManualClock, Sluice,")
       .replace("capacity: 1_000_000 }", "capacity: 1_000_000, clock: new ManualClock() }")
       .replace(/await .*\n/, "")
