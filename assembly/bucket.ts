@@ -14,16 +14,15 @@
 // anything while deciding, so a thread that stops here stops nobody else.
 
 import {
-  BUSY, LANE_KEY, LANE_SET_A, LANE_SET_B, LANE_SLOT, PIECE_BURST, PIECE_BURST_TOKENS, PIECE_TOKEN_SHIFT, POLICY_GLOBAL,
+  BUSY, FLAG_SLIDING, LANE_KEY, LANE_SET_A, LANE_SET_B, LANE_SLOT, PIECE_BURST, PIECE_BURST_TOKENS,
+  PIECE_DT_LIMIT, PIECE_FLAGS, PIECE_T0, PIECE_TOKEN_SHIFT, POLICY_GLOBAL,
   POLICY_VERSION, SLOT_STATE, STATS_ALLOWED, STATS_CONTENDED, STATS_DENIED, TAG_BITS,
 } from "./layout";
 import { isCurrent, isQuick, pieceOf, quickReading, translated } from "./clock";
 import { count, lane, yieldTo } from "./thread";
 import { CLAIM_AGAIN, CLAIM_FULL, claim, find } from "./table";
-import { CONSUME, decideAt, full, GLOBAL } from "./decide";
-
-/** The answer of `allowSlot` if the slot is another key's by now, or for anything rare. */
-export const LOOK_UP: i32 = 2;
+import { quickSliding, SLIDING_RARE, SLIDING_REFUSED } from "./sliding";
+import { CONSUME, decideAt, full, GLOBAL, HINTED, LOOK_UP } from "./decide";
 
 /**
  * The plain decision for a key, with all that is rare elsewhere: 1 admitted, 0
@@ -39,7 +38,6 @@ export function allowKey(policy: usize, key: u64, a: usize, b: usize, cost: u32,
       store<u64>(lane, key, LANE_KEY);
       store<u32>(lane, u32(a), LANE_SET_A);
       store<u32>(lane, u32(b), LANE_SET_B);
-      store<u32>(lane, 0, LANE_SLOT);
       return decideAt(policy, CONSUME, cost, now, 0);
     }
     const v = quickReading(piece, now);
@@ -86,7 +84,24 @@ export function allowKey(policy: usize, key: u64, a: usize, b: usize, cost: u32,
 export function allowSlotAt(policy: usize, slot: usize, key: u64, cost: u32, now: i64): i32 {
   const version = atomic.load<u32>(policy, POLICY_VERSION);
   const piece = pieceOf(policy, version);
-  if (!isQuick(piece, now)) return LOOK_UP;
+  if (!isQuick(piece, now)) {
+    if (load<i32>(piece, PIECE_FLAGS) == FLAG_SLIDING && u64(now - load<i64>(piece, PIECE_T0)) <= load<u64>(piece, PIECE_DT_LIMIT)) {
+      const seen = atomic.load<u64>(slot, SLOT_STATE);
+      if (atomic.load<u64>(slot) != key) return LOOK_UP;
+      const next = quickSliding(piece, seen, cost, now);
+      if (!isCurrent(policy, version) || next == SLIDING_RARE) return LOOK_UP;
+      if (next == SLIDING_REFUSED) {
+        count(policy, STATS_DENIED);
+        return 0;
+      }
+      if (!cost || atomic.cmpxchg<u64>(slot, seen, next, SLOT_STATE) == seen) return admitted(policy);
+      count(policy, STATS_CONTENDED);
+      return LOOK_UP;
+    }
+    store<u64>(lane, key, LANE_KEY);
+    store<u32>(lane, u32(slot), LANE_SLOT);
+    return decideAt(policy, CONSUME | HINTED, cost, now, 0);
+  }
   const v = quickReading(piece, now);
   const floor = v - load<u64>(piece, PIECE_BURST);
   const need = u64(cost) << load<i32>(piece, PIECE_TOKEN_SHIFT);

@@ -1,11 +1,11 @@
 // Decisions of the kinds whose keys live in lines.
 
 import {
-  FLAG_PARTS, FLAG_RING, FLAG_SHADOW, FLAG_UNLIMITED, LANE_KEY, LANE_LINE, LANE_SET_A, PIECE_BURST_TOKENS, PIECE_FLAGS, POLICY_GLOBAL,
+  FLAG_PARTS, FLAG_RING, FLAG_SHADOW, FLAG_UNLIMITED, LANE_KEY, LANE_LINE, LANE_SET_A, LANE_SLOT, PIECE_BURST_TOKENS, PIECE_FLAGS, POLICY_GLOBAL,
   POLICY_VERSION, STATS_ALLOWED, STATS_CONTENDED, STATS_DENIED, STATS_SHADOWED,
 } from "./layout";
 import { isCurrent, pieceOf } from "./clock";
-import { ANSWER, answer, CONSUME, full, GLOBAL } from "./decide";
+import { ANSWER, answer, CONSUME, full, GLOBAL, HINTED, LOOK_UP } from "./decide";
 import { claimLine, clearLine, copyLine, findLine, lineOf, otherLineSet, swapLine } from "./line";
 import { outAct, outDelayNs, outResetNs, outRetryNs, outTokens } from "./outcome";
 import { decideParts, restoreParts } from "./parts";
@@ -14,17 +14,26 @@ import { CLAIM_AGAIN, CLAIM_FULL } from "./table";
 import { count, lane, yieldTo } from "./thread";
 import { decideWarmUp, restoreWarmUp } from "./warmup";
 
-/** Brings the line of the lane's key (or the global one) into the lane: its address, 0 if the key has none, 1 to look again. */
+const LINE_AGAIN: usize = 1;
+const LINE_LOST: usize = 2;
+
+/** Brings the line of the lane's key (or the global one) into the lane: its address, 0 if the key has none, or one of these. */
 function fetch(policy: usize, mode: i32, tries: i32): usize {
   if (mode & GLOBAL) {
     const line = policy + POLICY_GLOBAL;
     if (copyLine(line)) return line;
     yieldTo(policy, tries);
-    return 1;
+    return LINE_AGAIN;
   }
   const key = load<u64>(lane, LANE_KEY);
-  const a = usize(load<u32>(lane, LANE_SET_A));
-  const slot = findLine(key, a, otherLineSet(a, key));
+  let slot = usize(load<u32>(lane, LANE_SLOT));
+  if (!(mode & HINTED)) {
+    const a = usize(load<u32>(lane, LANE_SET_A));
+    slot = findLine(key, a, otherLineSet(a, key));
+    store<u32>(lane, u32(slot), LANE_SLOT);
+  } else if (atomic.load<u64>(slot) != key) {
+    return LINE_LOST;
+  }
   if (!slot) {
     clearLine();
     return 0;
@@ -32,9 +41,9 @@ function fetch(policy: usize, mode: i32, tries: i32): usize {
   const line = lineOf(slot);
   if (!copyLine(line)) {
     yieldTo(policy, tries);
-    return 1;
+    return LINE_AGAIN;
   }
-  return atomic.load<u64>(slot) == key ? line : 1;
+  return atomic.load<u64>(slot) == key ? line : LINE_AGAIN;
 }
 
 export function decideLine(policy: usize, mode: i32, cost: u32, now: i64, wait: i64): i32 {
@@ -50,7 +59,8 @@ export function decideLine(policy: usize, mode: i32, cost: u32, now: i64, wait: 
       return 1;
     }
     const line = fetch(policy, mode, tries);
-    if (line == 1) continue;
+    if (line == LINE_AGAIN) continue;
+    if (line == LINE_LOST) return LOOK_UP;
     const patience = flags & FLAG_SHADOW ? 0 : wait;
     const isGranted =
       flags & FLAG_RING ? decideRing(piece, mode, cost, now, patience)
@@ -95,7 +105,7 @@ export function restoreLine(policy: usize, mode: i32, cost: f64, act: u64, now: 
     const piece = pieceOf(policy, atomic.load<u32>(policy, POLICY_VERSION));
     const flags = load<i32>(piece, PIECE_FLAGS);
     const line = fetch(policy, mode, tries);
-    if (line == 1) continue;
+    if (line == LINE_AGAIN) continue;
     if (!line) return 0;
     const isAny =
       flags & FLAG_RING ? restoreRing(piece, cost, act)
@@ -113,7 +123,7 @@ export function resetLine(policy: usize, mode: i32): void {
   while (true) {
     tries++;
     const line = fetch(policy, mode, tries);
-    if (line == 1) continue;
+    if (line == LINE_AGAIN) continue;
     if (!line) return;
     const word = load<i32>(lane, LANE_LINE);
     clearLine();

@@ -3,7 +3,7 @@
 import {
   ADMIT, AHEAD_LIMIT, BUSY, FLAG_CUT_WAIT, FLAG_LINE, FLAG_PAY_LATER, FLAG_QUEUE, FLAG_SHADOW, FLAG_SLIDING, FLAG_STEP,
   FLAG_UNLIMITED, HEADER_WHEN_FULL, LANE_ACT, LANE_DELAY_NS, LANE_KEY, LANE_REMAINING, LANE_RESET_NS, LANE_RETRY_NS,
-  LANE_SET_A, LANE_SET_B, LANE_TAKEN, LANE_TOKENS, PIECE_BURST, PIECE_BURST_TOKENS, PIECE_EXTRA, PIECE_FLAGS, PIECE_TOKEN_SHIFT,
+  LANE_SET_A, LANE_SET_B, LANE_SLOT, LANE_TAKEN, LANE_TOKENS, PIECE_BURST, PIECE_BURST_TOKENS, PIECE_EXTRA, PIECE_FLAGS, PIECE_TOKEN_SHIFT,
   POLICY_FLAGS, POLICY_GLOBAL, POLICY_VERSION, SLOT_STATE, STATS_ALLOWED, STATS_CONTENDED, STATS_DENIED, STATS_FULL_ALLOWED,
   STATS_FULL_DENIED, STATS_SHADOWED, TAG_BITS,
 } from "./layout";
@@ -23,6 +23,8 @@ export const EVEN_NEVER: i32 = 4;
 export const GLOBAL: i32 = 8;
 /** Leave the whole answer in the lane, not only yes or no. */
 export const ANSWER: i32 = 16;
+/** The lane's slot is where the key's was the last time. */
+export const HINTED: i32 = 32;
 
 /** A newcomer that found no room. */
 export function full(policy: usize): i32 {
@@ -36,12 +38,24 @@ export function full(policy: usize): i32 {
   return 0;
 }
 
-/** The slot that a general call works on: a global bucket's word looks like a slot's. */
+/** A hinted slot that is another key's by now: the lane has no sets to look in. */
+export const LOST: usize = 1;
+/** The answer then. */
+export const LOOK_UP: i32 = 2;
+
+/** The slot that a general call works on, left in the lane: a global bucket's word looks like a slot's. */
 // @ts-ignore: decorator
 @inline
 export function target(policy: usize, mode: i32): usize {
   if (mode & GLOBAL) return policy + POLICY_GLOBAL - SLOT_STATE;
-  return find(load<u64>(lane, LANE_KEY), load<u32>(lane, LANE_SET_A), load<u32>(lane, LANE_SET_B));
+  const key = load<u64>(lane, LANE_KEY);
+  if (mode & HINTED) {
+    const hint = usize(load<u32>(lane, LANE_SLOT));
+    return atomic.load<u64>(hint) == key ? hint : LOST;
+  }
+  const slot = find(key, load<u32>(lane, LANE_SET_A), load<u32>(lane, LANE_SET_B));
+  store<u32>(lane, u32(slot), LANE_SLOT);
+  return slot;
 }
 
 /** True if `slot` still belongs to the key in the lane. */
@@ -66,7 +80,9 @@ export function decide(policy: usize, mode: i32, cost: u32, ms: f64, maxWaitMs: 
 
 /** The same in ns; a wait of i64.MAX_VALUE has no end. */
 export function decideAt(policy: usize, mode: i32, cost: u32, now: i64, maxWait: i64): i32 {
-  if (load<i32>(policy, POLICY_FLAGS) & FLAG_LINE) return decideLine(policy, mode, cost, now, maxWait);
+  const kind = load<i32>(policy, POLICY_FLAGS);
+  if (kind & FLAG_LINE) return decideLine(policy, mode, cost, now, maxWait);
+  if (kind & FLAG_SLIDING) return decideSliding(policy, mode, cost, now, kind & FLAG_SHADOW ? 0 : maxWait);
   let tries = -1;
   while (true) {
     tries++;
@@ -90,9 +106,9 @@ export function decideAt(policy: usize, mode: i32, cost: u32, now: i64, maxWait:
       if (mode & ANSWER) answer(f64(burst) / f64(u64(1) << shift), 0, 0, 0, 0);
       return 1;
     }
-    if (flags & FLAG_SLIDING) return decideSliding(policy, mode, cost, now, wait);
 
     const slot = target(policy, mode);
+    if (slot == LOST) return LOOK_UP;
     let seen: u64 = 0;
     let z = v - burst;
     let before: u64 = 0;

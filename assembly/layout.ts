@@ -89,6 +89,7 @@ export const PARTS_MAX: i32 = 7;
 //  48 pre-shift i32
 //  56 token shift i32            60 burst u32 (whole tokens)
 //  64 flags i32   68 tag i32
+//  52 window shift i32: a window is found by multiplier and this
 //  72, 88 the two older tags, the newer first: from u64, shift i32, fresh i32
 // 104 rate f64  112 burst f64, as the user said them
 // 120 extra i64: a window in ns, or how far a queue may run ahead in units
@@ -101,6 +102,7 @@ export const PIECE_BURST: usize = 24;
 export const PIECE_DT_LIMIT: usize = 32;
 export const PIECE_NS_A_UNIT: usize = 40;
 export const PIECE_PRE_SHIFT: usize = 48;
+export const PIECE_WINDOW_SHIFT: usize = 52;
 export const PIECE_TOKEN_SHIFT: usize = 56;
 export const PIECE_BURST_TOKENS: usize = 60;
 export const PIECE_FLAGS: usize = 64;
@@ -139,6 +141,9 @@ export const FLAG_RING: i32 = 256;
 export const FLAG_PARTS: i32 = 512;
 /** Stored permits that cost time while cold (warm-up). */
 export const FLAG_WARM_UP: i32 = 1024;
+
+/** Flags that do not matter to a call that will not wait. */
+export const QUICK_FLAGS: i32 = FLAG_QUEUE | FLAG_STEP;
 
 // --- locks ------------------------------------------------------------------
 //

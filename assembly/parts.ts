@@ -11,7 +11,7 @@ import {
   POLICIES, POLICY_BYTES, POLICY_PARTS, POLICY_PART_COUNT, POLICY_VERSION, TAG_BITS,
 } from "./layout";
 import { pieceOf, reading, translated, wholeNanosecondsUntil } from "./clock";
-import { CONSUME, DEBT } from "./decide";
+import { ANSWER, CONSUME, DEBT } from "./decide";
 import { setOutcome } from "./outcome";
 import { lane } from "./thread";
 
@@ -50,57 +50,79 @@ export function partsLack(policy: usize, now: i64): f64 {
   return most;
 }
 
-/** Decides on the words in the lane and charges them there: true if granted. Leaves the limit that decided. */
-export function decideParts(policy: usize, mode: i32, cost: u32, now: i64, wait: i64): bool {
+/** Charges limit `i`, whose bucket stands at z as of `act` where its clock reads v; leaves what that took. */
+function chargePart(piece: usize, i: i32, z: u64, v: u64, cost: u32, before: u64): u64 {
+  const shift = load<i32>(piece, PIECE_TOKEN_SHIFT);
+  let next = z + min(u64(cost) << shift, AHEAD_LIMIT);
+  if (next > v && next - v > AHEAD_LIMIT) next = (v + AHEAD_LIMIT) & ~TAG_BITS | (v & TAG_BITS);
+  store<u64>(wordAt(i), next);
+  store<f64>(lane + LANE_TAKEN + usize(i) * 8, f64(i64(next - before)) / f64(u64(1) << shift));
+  return next;
+}
+
+/**
+ * For whoever wants no more than yes or no: one reading for each limit.
+ * It charges as it goes; of a refusal, the lane's line is thrown away.
+ */
+function decideNow(policy: usize, cost: u32, now: i64): bool {
   const parts = load<i32>(policy, POLICY_PART_COUNT);
-  // The first moment at which all have room.
-  let delay = 0.0;
-  let slowest = -1;
-  let fewest = Infinity;
-  let tightest = 0;
   for (let i = 0; i < parts; i++) {
     const piece = pieceOfPart(policy, i);
     if (load<i32>(piece, PIECE_FLAGS) & FLAG_UNLIMITED) continue;
     const v = reading(piece, now);
-    const shift = load<i32>(piece, PIECE_TOKEN_SHIFT);
-    const z = wordOf(piece, i, v);
-    const next = z + (u64(cost) << shift);
-    const own = cost > load<u32>(piece, PIECE_BURST_TOKENS) ? Infinity : wholeNanosecondsUntil(piece, now, next);
+    const next = wordOf(piece, i, v) + (u64(cost) << load<i32>(piece, PIECE_TOKEN_SHIFT));
+    if (next > v || cost > load<u32>(piece, PIECE_BURST_TOKENS)) return false;
+    store<u64>(wordAt(i), next);
+  }
+  return true;
+}
+
+/** Decides on the words in the lane and charges them there: true if granted. Leaves the limit that decided. */
+export function decideParts(policy: usize, mode: i32, cost: u32, now: i64, wait: i64): bool {
+  if (!(mode & (ANSWER | DEBT)) && wait <= 0) return decideNow(policy, cost, now);
+  const parts = load<i32>(policy, POLICY_PART_COUNT);
+  // The first moment at which all have room.
+  let delay = 0.0;
+  let slowest = -1;
+  for (let i = 0; i < parts; i++) {
+    const piece = pieceOfPart(policy, i);
+    if (load<i32>(piece, PIECE_FLAGS) & FLAG_UNLIMITED) continue;
+    const v = reading(piece, now);
+    const isTooMuch = cost > load<u32>(piece, PIECE_BURST_TOKENS);
+    const next = wordOf(piece, i, v) + (u64(cost) << load<i32>(piece, PIECE_TOKEN_SHIFT));
+    if (next <= v && !isTooMuch) continue;
+    const own = isTooMuch ? Infinity : wholeNanosecondsUntil(piece, now, next);
     if (own > delay) {
       delay = own;
       slowest = i;
     }
-    const tokens = f64(i64(v - z)) / f64(u64(1) << shift);
-    if (tokens < fewest) {
-      fewest = tokens;
-      tightest = i;
-    }
   }
   const isGranted = (mode & DEBT) != 0 || delay == 0 || delay <= f64(wait);
+  const isCharged = isGranted && (mode & CONSUME) != 0;
+  if (!isCharged && !(mode & ANSWER)) return isGranted;
   const act = mode & DEBT || delay > 9e18 ? now : now + i64(delay);
+  let fewest = Infinity;
+  let tightest = 0;
   let reset = 0.0;
   for (let i = 0; i < parts; i++) {
     const piece = pieceOfPart(policy, i);
     if (load<i32>(piece, PIECE_FLAGS) & FLAG_UNLIMITED) continue;
-    const v = reading(piece, act);
-    const shift = load<i32>(piece, PIECE_TOKEN_SHIFT);
-    let z = wordOf(piece, i, v);
-    if (isGranted && mode & CONSUME) {
-      // What this takes: its cost, and what would have overflowed until it acts.
-      const before = wordOf(piece, i, reading(piece, now));
-      z += min(u64(cost) << shift, AHEAD_LIMIT);
-      if (z > v && z - v > AHEAD_LIMIT) z = (v + AHEAD_LIMIT) & ~TAG_BITS | (v & TAG_BITS);
-      store<u64>(wordAt(i), z);
-      store<f64>(lane + LANE_TAKEN + usize(i) * 8, f64(i64(z - before)) / f64(u64(1) << shift));
-      const tokens = f64(i64(reading(piece, now) - z)) / f64(u64(1) << shift);
-      if (i == 0 || tokens < fewest) {
-        fewest = tokens;
-        tightest = i;
-      }
+    const v = reading(piece, now);
+    const before = wordOf(piece, i, v);
+    let after = before;
+    if (isCharged) {
+      const later = act == now ? v : reading(piece, act);
+      after = chargePart(piece, i, act == now ? before : wordOf(piece, i, later), later, cost, before);
     }
-    reset = max(reset, wholeNanosecondsUntil(piece, now, z + load<u64>(piece, PIECE_BURST)));
+    if (!(mode & ANSWER)) continue;
+    const tokens = f64(i64(v - after)) / f64(u64(1) << load<i32>(piece, PIECE_TOKEN_SHIFT));
+    if (tokens < fewest) {
+      fewest = tokens;
+      tightest = i;
+    }
+    reset = max(reset, wholeNanosecondsUntil(piece, now, after + load<u64>(piece, PIECE_BURST)));
   }
-  store<i32>(lane, slowest < 0 ? tightest : slowest, LANE_LIMIT);
+  store<i32>(lane, isGranted || slowest < 0 ? tightest : slowest, LANE_LIMIT);
   setOutcome(fewest, delay, reset, delay, (u64(act) << 2) | 1);
   return isGranted;
 }

@@ -13,18 +13,20 @@
 import {
   LANE_LINE, PIECE_BURST_TOKENS, PIECE_EXTRA, PIECE_PRE_SHIFT, PIECE_T0,
 } from "./layout";
-import { sinceStart } from "./clock";
-import { CONSUME, DEBT } from "./decide";
+import { sinceStart, windowsIn } from "./clock";
+import { ANSWER, CONSUME, DEBT } from "./decide";
 import { setOutcome } from "./outcome";
 import { lane } from "./thread";
 
 const COUNTERS: usize = 4;
+const COUNTERS_END: usize = 13 * 4;
 const NEWEST: usize = 56;
 
 // @ts-ignore: decorator
 @inline
 function counterAt(slot: u64, ring: u64): usize {
-  return lane + LANE_LINE + COUNTERS + usize(slot % ring) * 4;
+  // A 32-bit division is quicker; 2^32 slots of a ms are 50 days, then it is the long one.
+  return lane + LANE_LINE + COUNTERS + (slot >> 32 ? usize(slot % ring) : usize(u32(slot) % u32(ring))) * 4;
 }
 
 /** Moves the ring in the lane on to `slot`, if that is later. */
@@ -36,16 +38,18 @@ function advance(slot: u64, ring: u64): void {
   store<u64>(lane, slot, LANE_LINE + NEWEST);
 }
 
-function sum(ring: u64): u64 {
+/** All counters: those beyond the ring are 0. */
+function sum(): u64 {
+  const from = lane + LANE_LINE + COUNTERS;
   let all: u64 = 0;
-  for (let place: u64 = 0; place < ring; place++) all += load<u32>(counterAt(place, ring));
+  for (let at: usize = 0; at < COUNTERS_END; at += 4) all += load<u32>(from + at);
   return all;
 }
 
 // @ts-ignore: decorator
 @inline
 function presentSlot(piece: usize, now: i64): u64 {
-  return u64(sinceStart(piece, now)) / load<u64>(piece, PIECE_EXTRA) + 1;
+  return windowsIn(piece, u64(sinceStart(piece, now))) + 1;
 }
 
 /** ns from `now` until `slot` begins; 0 if it has. */
@@ -57,7 +61,7 @@ function untilSlot(piece: usize, slot: u64, now: i64): f64 {
 export function ringLack(piece: usize, now: i64): f64 {
   const ring = u64(load<u32>(piece, PIECE_PRE_SHIFT));
   advance(presentSlot(piece, now), ring);
-  return f64(sum(ring)) / f64(max(1, load<u32>(piece, PIECE_BURST_TOKENS)));
+  return f64(sum()) / f64(max(1, load<u32>(piece, PIECE_BURST_TOKENS)));
 }
 
 /** Decides on the ring in the lane and charges it there: true if granted. */
@@ -67,7 +71,7 @@ export function decideRing(piece: usize, mode: i32, cost: u32, now: i64, wait: i
   const present = presentSlot(piece, now);
   advance(present, ring);
   const at = load<u64>(lane, LANE_LINE + NEWEST);
-  const used = sum(ring);
+  const used = sum();
   let left = used;
   let act = at;
   const isNever = u64(cost) > limit;
@@ -87,8 +91,9 @@ export function decideRing(piece: usize, mode: i32, cost: u32, now: i64, wait: i
     const counter = counterAt(act, ring);
     const total = u64(load<u32>(counter)) + cost;
     store<u32>(counter, total > u64(u32.MAX_VALUE) ? u32.MAX_VALUE : u32(total));
-    after = act > present ? limit : sum(ring);
+    after = act > present ? limit : used + cost;
   }
+  if (!(mode & ANSWER)) return isGranted;
   // Full again when the newest slot with a count drops out.
   let last = load<u64>(lane, LANE_LINE + NEWEST);
   let turns = ring;

@@ -20,10 +20,10 @@ import {
   BUSY, LANE_KEY, LANE_SET_A, LANE_SET_B, PIECE_BURST_TOKENS, PIECE_EXTRA, PIECE_FLAGS, PIECE_T0, PIECE_TOKEN_SHIFT,
   POLICY_VERSION, SLOT_STATE, STATS_ALLOWED, STATS_CONTENDED, STATS_DENIED, STATS_SHADOWED, TAG_BITS, FLAG_SHADOW,
 } from "./layout";
-import { highProduct, isCurrent, pieceOf, sinceStart } from "./clock";
+import { highProduct, isCurrent, pieceOf, sinceStart, windowsIn } from "./clock";
 import { count, lane, yieldTo } from "./thread";
 import { CLAIM_AGAIN, CLAIM_FULL, claim } from "./table";
-import { ANSWER, answer, CONSUME, DEBT, full, isOurs, target } from "./decide";
+import { ANSWER, answer, CONSUME, DEBT, full, isOurs, LOOK_UP, LOST, target } from "./decide";
 
 /** Windows are numbered from 1, so that a zero word is older than all. */
 const FIRST_WINDOW: u64 = 1;
@@ -52,7 +52,7 @@ export function slidingLack(piece: usize, word: u64, now: i64): f64 {
   const mask: u64 = (1 << bits) - 1;
   const window = load<u64>(piece, PIECE_EXTRA);
   const dt = u64(sinceStart(piece, now));
-  const at = dt / window + FIRST_WINDOW;
+  const at = windowsIn(piece, dt) + FIRST_WINDOW;
   const number = word >> (2 * bits + 2);
   const present = (word >> 2) & mask;
   const limit = f64(load<u32>(piece, PIECE_BURST_TOKENS));
@@ -60,6 +60,37 @@ export function slidingLack(piece: usize, word: u64, now: i64): f64 {
   if (number + 1 == at) return f64(present) * f64(window - dt % window) / f64(window) / limit;
   const weight = number == at ? f64(window - dt % window) / f64(window) : 1;
   return (f64((word >> (bits + 2)) & mask) * weight + f64(present)) / limit;
+}
+
+/** Answers of `quickSliding` that are no word. */
+export const SLIDING_REFUSED: u64 = 0;
+export const SLIDING_RARE: u64 = 1;
+
+/**
+ * What a word becomes when `cost` is charged at `now`, for a call that will not
+ * wait: SLIDING_REFUSED if it has no room, SLIDING_RARE if it is ahead of the
+ * clock or not a plain word.
+ */
+export function quickSliding(piece: usize, word: u64, cost: u32, now: i64): u64 {
+  const bits = u64(load<u32>(piece, PIECE_TOKEN_SHIFT));
+  const mask: u64 = (1 << bits) - 1;
+  const window = load<u64>(piece, PIECE_EXTRA);
+  const dt = u64(now - load<i64>(piece, PIECE_T0));
+  const windows = windowsIn(piece, dt);
+  const present = windows + FIRST_WINDOW;
+  const number = word >> (2 * bits + 2);
+  if (number > present || word & TAG_BITS) return SLIDING_RARE;
+  let former = (word >> (bits + 2)) & mask;
+  let counted = (word >> 2) & mask;
+  if (number != present) {
+    former = number + 1 == present ? counted : 0;
+    counted = 0;
+  }
+  const sum = counted + cost;
+  const limit = u64(load<u32>(piece, PIECE_BURST_TOKENS));
+  if (sum > limit) return SLIDING_REFUSED;
+  if (former && !isProductAtMost(former, window - (dt - windows * window), limit - sum, window)) return SLIDING_REFUSED;
+  return (present << (2 * bits + 2)) | (former << (bits + 2)) | (sum << 2);
 }
 
 export function decideSliding(policy: usize, mode: i32, cost: u32, now: i64, wait: i64): i32 {
@@ -75,10 +106,11 @@ export function decideSliding(policy: usize, mode: i32, cost: u32, now: i64, wai
     const flags = load<i32>(piece, PIECE_FLAGS);
     const dt = u64(sinceStart(piece, now));
     if (!isCurrent(policy, version)) continue;
-    const present = dt / window + FIRST_WINDOW;
+    const present = windowsIn(piece, dt) + FIRST_WINDOW;
     const elapsed = dt - (present - FIRST_WINDOW) * window;
 
     const slot = target(policy, mode);
+    if (slot == LOST) return LOOK_UP;
     let seen: u64 = 0;
     if (slot) {
       seen = atomic.load<u64>(slot, SLOT_STATE);

@@ -18,7 +18,7 @@
 import {
   LANE_LINE, PIECE_BURST, PIECE_EXTRA, PIECE_MULTIPLIER, PIECE_NS_A_UNIT, PIECE_V0,
 } from "./layout";
-import { CONSUME, DEBT } from "./decide";
+import { ANSWER, CONSUME, DEBT } from "./decide";
 import { setOutcome } from "./outcome";
 import { lane } from "./thread";
 
@@ -79,6 +79,7 @@ export function decideWarmUp(piece: usize, mode: i32, cost: u32, now: i64, wait:
     store<f64>(lane, owed - whole, FRACTION);
     store<f64>(lane, most ? 1 - (stored - spent) / most : 1, USED);
   }
+  if (!(mode & ANSWER)) return isGranted;
   const nextFree = load<i64>(lane, NEXT_FREE);
   setOutcome(
     nextFree > now ? 0 : (1 - load<f64>(lane, USED)) * most,

@@ -253,6 +253,7 @@ function stage(table: Table, piece: Piece): void {
   longs[(to + at.PIECE_DT_LIMIT) / 8] = piece.dtLimit
   doubles[(to + at.PIECE_NS_A_UNIT) / 8] = piece.nsAUnit
   words[(to + at.PIECE_PRE_SHIFT) / 4] = piece.preShift
+  words[(to + at.PIECE_WINDOW_SHIFT) / 4] = piece.windowShift
   words[(to + at.PIECE_TOKEN_SHIFT) / 4] = piece.tokenShift
   words[(to + at.PIECE_BURST_TOKENS) / 4] = piece.burstTokens
   words[(to + at.PIECE_FLAGS) / 4] = piece.flags
@@ -284,6 +285,7 @@ function read(table: Table, from: number, extra: number): Piece {
     dtLimit: longs[(from + at.PIECE_DT_LIMIT) / 8],
     nsAUnit: doubles[(from + at.PIECE_NS_A_UNIT) / 8],
     preShift: words[(from + at.PIECE_PRE_SHIFT) / 4],
+    windowShift: words[(from + at.PIECE_WINDOW_SHIFT) / 4],
     tokenShift: words[(from + at.PIECE_TOKEN_SHIFT) / 4],
     burstTokens: words[(from + at.PIECE_BURST_TOKENS) / 4],
     flags: words[(from + at.PIECE_FLAGS) / 4],

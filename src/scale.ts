@@ -44,6 +44,7 @@ export interface Piece {
   dtLimit: bigint
   nsAUnit: number
   preShift: number
+  windowShift: number
   tokenShift: number
   burstTokens: number
   flags: number
@@ -102,9 +103,9 @@ function idealScale({ rate, burst, extra }: Limits, isGlobalOnly: boolean): numb
 }
 
 /** The rate's part of a piece, at `scale` fraction bits and from a clock that reads v0. */
-function flow(rate: number, scale: number, v0: bigint): Pick<Piece, 'multiplier' | 'dtLimit' | 'nsAUnit' | 'preShift'> {
+function flow(rate: number, scale: number, v0: bigint): Pick<Piece, 'multiplier' | 'dtLimit' | 'nsAUnit' | 'preShift' | 'windowShift'> {
   if (rate === 0 || rate === Infinity) {
-    return { multiplier: 0n, dtLimit: THIRTY_YEARS_NS, nsAUnit: rate === 0 ? Infinity : 0, preShift: QUICK_PRE_SHIFT }
+    return { multiplier: 0n, dtLimit: THIRTY_YEARS_NS, nsAUnit: rate === 0 ? Infinity : 0, preShift: QUICK_PRE_SHIFT, windowShift: 0 }
   }
   const { mantissa, exponent } = fraction(rate)
   // multiplier x 2^-k multiples of 4 units flow in a nanosecond.
@@ -115,7 +116,7 @@ function flow(rate: number, scale: number, v0: bigint): Pick<Piece, 'multiplier'
   const preShift = QUICK_PRE_SHIFT + MOST_K - k
   const life = shifted(WORD_LIMIT - v0, k - 2) / multiplier
   const dtLimit = [life, THIRTY_YEARS_NS, (1n << BigInt(64 - preShift)) - 1n].reduce((a, b) => (a < b ? a : b))
-  return { multiplier, dtLimit, nsAUnit: 1e9 / rate / 2 ** (scale + 2), preShift }
+  return { multiplier, dtLimit, nsAUnit: 1e9 / rate / 2 ** (scale + 2), preShift, windowShift: 0 }
 }
 
 function burstOf(burst: number, scale: number, limits: ScaleLimits): Pick<Piece, 'burst' | 'burstTokens'> {
@@ -139,14 +140,23 @@ export function mostAWindow(windowNs: number, limits: ScaleLimits): number {
   return most < 2n ** 31n - 1n ? Number(most) : 2 ** 31 - 1
 }
 
+/** floor(2^(64 + shift) / window), with as many bits as fit: how the kernel divides by a window. */
+function inverse(window: bigint): { multiplier: bigint; windowShift: number } {
+  const windowShift = window.toString(2).length - 1
+  const multiplier = (1n << BigInt(64 + windowShift)) / window
+  // Of a power of two it is 2^64 itself.
+  return { multiplier: multiplier >> 64n ? multiplier - 1n : multiplier, windowShift }
+}
+
 function windowPiece(wanted: Limits, nowNs: bigint, flags: number, limits: ScaleLimits): Piece {
   const nothingOlder: Older = { from: 0n, shift: 0, isFresh: true }
   const burst = BigInt(wanted.burst) << 2n
+  const extra = BigInt(wanted.extra)
   return {
     limits: wanted,
     v0: limits.vStart,
     t0: nowNs,
-    multiplier: 0n,
+    ...inverse(extra > 0n ? extra : 1n),
     dtLimit: THIRTY_YEARS_NS,
     nsAUnit: burst ? wanted.extra / Number(burst) : Infinity,
     preShift: QUICK_PRE_SHIFT,
@@ -156,7 +166,7 @@ function windowPiece(wanted: Limits, nowNs: bigint, flags: number, limits: Scale
     flags,
     tag: 0,
     older: [nothingOlder, nothingOlder],
-    extra: BigInt(wanted.extra),
+    extra,
   }
 }
 
