@@ -15,14 +15,14 @@
 
 import {
   BUSY, FLAG_SLIDING, LANE_KEY, LANE_SET_A, LANE_SET_B, LANE_SLOT, PIECE_BURST, PIECE_BURST_TOKENS,
-  PIECE_DT_LIMIT, PIECE_FLAGS, PIECE_T0, PIECE_TOKEN_SHIFT, POLICY_GLOBAL,
+  PIECE_FLAGS, PIECE_TOKEN_SHIFT, POLICY_GLOBAL,
   POLICY_VERSION, SLOT_STATE, STATS_ALLOWED, STATS_CONTENDED, STATS_DENIED, TAG_BITS,
 } from "./layout";
-import { isCurrent, isQuick, pieceOf, quickReading, translated } from "./clock";
+import { isCurrent, isQuick, isWithinLife, pieceOf, policyOf, quickReading, translated } from "./clock";
 import { count, lane, yieldTo } from "./thread";
 import { CLAIM_AGAIN, CLAIM_FULL, claim, find } from "./table";
 import { quickSliding, SLIDING_RARE, SLIDING_REFUSED } from "./sliding";
-import { CONSUME, decideAt, full, GLOBAL, HINTED, LOOK_UP } from "./decide";
+import { CONSUME, decideAt, full, HINTED, LOOK_UP } from "./decide";
 
 /**
  * The plain decision for a key, with all that is rare elsewhere: 1 admitted, 0
@@ -71,33 +71,23 @@ export function allowKey(policy: usize, key: u64, a: usize, b: usize, cost: u32,
     if (atomic.cmpxchg<u64>(slot, seen, next, SLOT_STATE) == seen) return admitted(policy);
     count(policy, STATS_CONTENDED);
   }
-  count(policy, STATS_DENIED);
-  return 0;
+  return refused(policy);
 }
 
 /**
- * The decision for a key whose slot was `slot` the last time: `allowKey` without
- * the look-up. Leaves to it, by answering LOOK_UP, all that is rare.
+ * The decision for a key whose slot was `slot` the last time, when `piece` was in
+ * force: `allowKey` without the look-up. Leaves to it, by answering LOOK_UP, all
+ * that is rare. Given the piece, its numbers need not wait for the version, which
+ * is 2.5 ns of 15.
  */
 // @ts-ignore: decorator
 @inline
-export function allowSlotAt(policy: usize, slot: usize, key: u64, cost: u32, now: i64): i32 {
+export function allowSlotAt(piece: usize, slot: usize, key: u64, cost: u32, now: i64): i32 {
+  const policy = policyOf(piece);
   const version = atomic.load<u32>(policy, POLICY_VERSION);
-  const piece = pieceOf(policy, version);
+  if (pieceOf(policy, version) != piece) return LOOK_UP;
   if (!isQuick(piece, now)) {
-    if (load<i32>(piece, PIECE_FLAGS) == FLAG_SLIDING && u64(now - load<i64>(piece, PIECE_T0)) <= load<u64>(piece, PIECE_DT_LIMIT)) {
-      const seen = atomic.load<u64>(slot, SLOT_STATE);
-      if (atomic.load<u64>(slot) != key) return LOOK_UP;
-      const next = quickSliding(piece, seen, cost, now);
-      if (!isCurrent(policy, version) || next == SLIDING_RARE) return LOOK_UP;
-      if (next == SLIDING_REFUSED) {
-        count(policy, STATS_DENIED);
-        return 0;
-      }
-      if (!cost || atomic.cmpxchg<u64>(slot, seen, next, SLOT_STATE) == seen) return admitted(policy);
-      count(policy, STATS_CONTENDED);
-      return LOOK_UP;
-    }
+    if (load<i32>(piece, PIECE_FLAGS) == FLAG_SLIDING && isWithinLife(piece, now)) return allowSlidingAt(piece, version, slot, key, cost, now);
     store<u64>(lane, key, LANE_KEY);
     store<u32>(lane, u32(slot), LANE_SLOT);
     return decideAt(policy, CONSUME | HINTED, cost, now, 0);
@@ -109,42 +99,42 @@ export function allowSlotAt(policy: usize, slot: usize, key: u64, cost: u32, now
   const seen = atomic.load<u64>(slot, SLOT_STATE);
   if (atomic.load<u64>(slot) != key || (seen & TAG_BITS) != (v & TAG_BITS) || !isCurrent(policy, version)) return LOOK_UP;
   const next = (seen > floor ? seen : floor) + need;
-  if (next > v || isTooMuch) {
-    count(policy, STATS_DENIED);
-    return 0;
-  }
+  if (next > v || isTooMuch) return refused(policy);
   if (!cost || atomic.cmpxchg<u64>(slot, seen, next, SLOT_STATE) == seen) return admitted(policy);
-  count(policy, STATS_CONTENDED);
-  return LOOK_UP;
+  return overtaken(policy);
 }
 
-/** The plain decision for the policy's global bucket. */
+/** The same for a sliding window counter. */
 // @ts-ignore: decorator
 @inline
-export function allowGlobalAt(policy: usize, cost: u32, now: i64): i32 {
-  while (true) {
-    const version = atomic.load<u32>(policy, POLICY_VERSION);
-    const piece = pieceOf(policy, version);
-    if (!isQuick(piece, now)) return decideAt(policy, CONSUME | GLOBAL, cost, now, 0);
-    const v = quickReading(piece, now);
-    const floor = v - load<u64>(piece, PIECE_BURST);
-    const need = u64(cost) << load<i32>(piece, PIECE_TOKEN_SHIFT);
-    const isTooMuch = cost > load<u32>(piece, PIECE_BURST_TOKENS);
-    const seen = atomic.load<u64>(policy, POLICY_GLOBAL);
-    if (!isCurrent(policy, version)) continue;
-    if (isTooMuch) break;
-    let z = seen;
-    if ((seen & TAG_BITS) != (v & TAG_BITS)) {
-      z = translated(piece, seen);
-      if (!isCurrent(policy, version)) continue;
-    }
-    const next = (z > floor ? z : floor) + need;
-    if (next > v) break;
-    if (!cost || atomic.cmpxchg<u64>(policy, seen, next, POLICY_GLOBAL) == seen) return admitted(policy);
-    count(policy, STATS_CONTENDED);
-  }
-  count(policy, STATS_DENIED);
-  return 0;
+function allowSlidingAt(piece: usize, version: u32, slot: usize, key: u64, cost: u32, now: i64): i32 {
+  const policy = policyOf(piece);
+  const seen = atomic.load<u64>(slot, SLOT_STATE);
+  if (atomic.load<u64>(slot) != key) return LOOK_UP;
+  const next = quickSliding(piece, seen, cost, now);
+  if (!isCurrent(policy, version) || next == SLIDING_RARE) return LOOK_UP;
+  if (next == SLIDING_REFUSED) return refused(policy);
+  if (!cost || atomic.cmpxchg<u64>(slot, seen, next, SLOT_STATE) == seen) return admitted(policy);
+  return overtaken(policy);
+}
+
+/** The same for the policy's global bucket. */
+// @ts-ignore: decorator
+@inline
+export function allowGlobalQuickly(piece: usize, cost: u32, now: i64): i32 {
+  const policy = policyOf(piece);
+  const version = atomic.load<u32>(policy, POLICY_VERSION);
+  if (pieceOf(policy, version) != piece || !isQuick(piece, now)) return LOOK_UP;
+  const v = quickReading(piece, now);
+  const floor = v - load<u64>(piece, PIECE_BURST);
+  const need = u64(cost) << load<i32>(piece, PIECE_TOKEN_SHIFT);
+  const isTooMuch = cost > load<u32>(piece, PIECE_BURST_TOKENS);
+  const seen = atomic.load<u64>(policy, POLICY_GLOBAL);
+  if ((seen & TAG_BITS) != (v & TAG_BITS) || !isCurrent(policy, version)) return LOOK_UP;
+  const next = (seen > floor ? seen : floor) + need;
+  if (next > v || isTooMuch) return refused(policy);
+  if (!cost || atomic.cmpxchg<u64>(policy, seen, next, POLICY_GLOBAL) == seen) return admitted(policy);
+  return overtaken(policy);
 }
 
 // @ts-ignore: decorator
@@ -152,4 +142,19 @@ export function allowGlobalAt(policy: usize, cost: u32, now: i64): i32 {
 function admitted(policy: usize): i32 {
   count(policy, STATS_ALLOWED);
   return 1;
+}
+
+// @ts-ignore: decorator
+@inline
+function refused(policy: usize): i32 {
+  count(policy, STATS_DENIED);
+  return 0;
+}
+
+/** Another thread came first. */
+// @ts-ignore: decorator
+@inline
+function overtaken(policy: usize): i32 {
+  count(policy, STATS_CONTENDED);
+  return LOOK_UP;
 }

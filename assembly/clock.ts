@@ -19,7 +19,7 @@
 
 import {
   AHEAD_LIMIT, FLAG_STEP, HEADER_CLOCK_NS, OLDER_BYTES, OLDER_FRESH, OLDER_FROM, OLDER_SHIFT, PIECE_BURST, PIECE_BYTES, PIECE_DT_LIMIT, PIECE_EXTRA, PIECE_FLAGS, PIECE_MULTIPLIER,
-  PIECE_NS_A_UNIT, PIECE_OLDER, PIECE_PRE_SHIFT, PIECE_T0, PIECE_TAG, PIECE_V0, PIECE_WINDOW_SHIFT, POLICY_PIECE,
+  PIECE_NS_A_UNIT, PIECE_OLDER, PIECE_PRE_SHIFT, PIECE_T0, PIECE_TAG, PIECE_V0, PIECE_WINDOW_SHIFT, POLICY_BYTES, POLICY_PIECE,
   POLICY_VERSION, QUICK_FLAGS, QUICK_PRE_SHIFT, TAG_BITS, V_START,
 } from "./layout";
 
@@ -46,6 +46,13 @@ export function moment(ms: f64): i64 {
 @inline
 export function pieceOf(policy: usize, version: u32): usize {
   return policy + POLICY_PIECE + usize(version & 1) * PIECE_BYTES;
+}
+
+/** The policy whose record holds a piece. */
+// @ts-ignore: decorator
+@inline
+export function policyOf(piece: usize): usize {
+  return piece & ~(POLICY_BYTES - 1);
 }
 
 // @ts-ignore: decorator
@@ -80,14 +87,21 @@ function flowing(piece: usize, now: i64): u64 {
   return load<u64>(piece, PIECE_V0) + ((high + 2) & ~TAG_BITS);
 }
 
+/** True from t0 on, for as long as the clock lasts: one comparison sees both ends. */
+// @ts-ignore: decorator
+@inline
+export function isWithinLife(piece: usize, now: i64): bool {
+  return u64(now - load<i64>(piece, PIECE_T0)) <= load<u64>(piece, PIECE_DT_LIMIT);
+}
+
 /**
  * True if a hot call may use `quickReading`: no flags that matter to it, and a
- * time within the clock's life. One comparison sees both ends; what is rare goes the general way.
+ * time within the clock's life. What is rare goes the general way.
  */
 // @ts-ignore: decorator
 @inline
 export function isQuick(piece: usize, now: i64): bool {
-  return u64(now - load<i64>(piece, PIECE_T0)) <= load<u64>(piece, PIECE_DT_LIMIT) && !(load<i32>(piece, PIECE_FLAGS) & ~QUICK_FLAGS);
+  return isWithinLife(piece, now) && !(load<i32>(piece, PIECE_FLAGS) & ~QUICK_FLAGS);
 }
 
 /** As `reading`, when `isQuick`. */

@@ -6,8 +6,9 @@
 // table's clock cell), and a virtual time crosses as two 32-bit halves.
 
 import { BATCH_MAX, LANE_ANSWERS, LANE_KEY } from "./layout";
-import { allowGlobalAt, allowKey, allowSlotAt } from "./bucket";
-import { moment } from "./clock";
+import { allowGlobalQuickly, allowKey, allowSlotAt } from "./bucket";
+import { moment, policyOf } from "./clock";
+import { CONSUME, decideAt, GLOBAL, LOOK_UP } from "./decide";
 import { restore } from "./restore";
 import { batchEntry, firstSet, hashAt, hashNumber, keepInBatch, keyWord, TEXT } from "./key";
 import { lane } from "./thread";
@@ -45,14 +46,16 @@ export function allowWords(policy: usize, low: u32, high: u32, a: u32, b: u32, c
   return allowKey(policy, (u64(high) << 32) | u64(low), a, b, cost, moment(ms));
 }
 
-/** The same at the slot where it was the last time, which must be one; LOOK_UP if it is another's. */
-export function allowSlot(policy: usize, slot: usize, low: u32, high: u32, cost: u32, ms: f64): i32 {
-  return allowSlotAt(policy, slot, (u64(high) << 32) | u64(low), cost, moment(ms));
+/** The same at the slot, and under the piece, of the last time; LOOK_UP if either is another by now. */
+export function allowSlot(piece: usize, slot: usize, low: u32, high: u32, cost: u32, ms: f64): i32 {
+  return allowSlotAt(piece, slot, (u64(high) << 32) | u64(low), cost, moment(ms));
 }
 
-/** Decides for the global bucket. */
-export function allowGlobal(policy: usize, cost: u32, ms: f64): i32 {
-  return allowGlobalAt(policy, cost, moment(ms));
+/** Decides for the global bucket, under the piece of the last time. */
+export function allowGlobal(piece: usize, cost: u32, ms: f64): i32 {
+  const now = moment(ms);
+  const answer = allowGlobalQuickly(piece, cost, now);
+  return answer == LOOK_UP ? decideAt(policyOf(piece), CONSUME | GLOBAL, cost, now, 0) : answer;
 }
 
 // A batch: entries are hashed first, which starts loading their sets, and then

@@ -265,6 +265,7 @@ export const AHEAD_LIMIT: u64 = 1 << 59;
 // What one part writes another verifies; what must not overlap fails to compile.
 if (usize(PAGE_SETS) * SET_BYTES != 4096) ERROR("a page of sets is no page of memory");
 if (SLOTS_END > SLOT_STATE) ERROR("key words run into state words");
+if (POLICIES % POLICY_BYTES != 0 || POLICY_BYTES & (POLICY_BYTES - 1)) ERROR("a record must be found from within");
 if (THREADS % 64 != 0) ERROR("lanes must start on a cache line");
 if (POLICY_NAME + usize(POLICY_NAME_MAX) > POLICY_PIECE) ERROR("a name runs into its clock");
 if (POLICY_PIECE + 2 * PIECE_BYTES > POLICY_GLOBAL) ERROR("a clock runs into the global word");

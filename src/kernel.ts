@@ -16,8 +16,8 @@ export interface KernelExports {
   allowText(policy: number, length: number, cost: number, ms: number): number
   allowNumber(policy: number, key: number, cost: number, ms: number): number
   allowWords(policy: number, low: number, high: number, a: number, b: number, cost: number, ms: number): number
-  allowSlot(policy: number, slot: number, low: number, high: number, cost: number, ms: number): number
-  allowGlobal(policy: number, cost: number, ms: number): number
+  allowSlot(piece: number, slot: number, low: number, high: number, cost: number, ms: number): number
+  allowGlobal(piece: number, cost: number, ms: number): number
   batchText(policy: number, i: number, offset: number, length: number): void
   batchNumber(policy: number, i: number, key: number): void
   batchKey(i: number): void

@@ -29,10 +29,11 @@ export class KeyedLimiter {
   readonly #allowSlot: Policy['table']['kernel']['allowSlot']
   readonly #allowGlobal: Policy['table']['kernel']['allowGlobal']
   readonly #clock: Policy['table']['clock']
-  readonly #record: number
   readonly #isGlobal: boolean
   readonly #low: number
   readonly #high: number
+  /** The piece of the policy's clock that was in force the last time. */
+  #piece: number
   /** Where the key's slot was the last time; 0 unknown. */
   #slot = 0
 
@@ -44,7 +45,7 @@ export class KeyedLimiter {
     this.#allowSlot = policy.table.kernel.allowSlot
     this.#allowGlobal = policy.table.kernel.allowGlobal
     this.#clock = policy.table.clock
-    this.#record = bucket.record
+    this.#piece = policy.pieceAt
     this.#isGlobal = bucket.isGlobal
     this.#low = bucket.low
     this.#high = bucket.high
@@ -53,9 +54,9 @@ export class KeyedLimiter {
   /** Takes `cost` tokens if they are there. Never throws for being limited. */
   allow(cost = 1): boolean {
     if ((cost | 0) !== cost || cost < 0) checkCost(cost)
-    if (this.#isGlobal) return this.#allowGlobal(this.#record, cost, this.#clock.mark()) === 1
+    if (this.#isGlobal) return this.#allowGlobal(this.#piece, cost, this.#clock.mark()) === 1
     if (this.#slot !== 0) {
-      const answer = this.#allowSlot(this.#record, this.#slot, this.#low, this.#high, cost, this.#clock.mark())
+      const answer = this.#allowSlot(this.#piece, this.#slot, this.#low, this.#high, cost, this.#clock.mark())
       if (answer < 2) return answer === 1
     }
     return this.#lookUp(cost)
@@ -63,8 +64,9 @@ export class KeyedLimiter {
 
   /** `allow` when the key's slot is not known, or was given to another key. */
   #lookUp(cost: number): boolean {
-    const { table, low, high, setA, setB } = this.#bucket
-    const answer = table.kernel.allowWords(this.#record, low, high, setA, setB, cost, this.#clock.mark())
+    const { table, policy, record, low, high, setA, setB } = this.#bucket
+    this.#piece = policy.pieceAt
+    const answer = table.kernel.allowWords(record, low, high, setA, setB, cost, this.#clock.mark())
     this.#slot = table.words[(table.lane + table.at.LANE_SLOT) / 4]
     return answer === 1
   }

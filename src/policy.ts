@@ -86,6 +86,12 @@ export class Policy {
     return Atomics.load(this.table.words, this.record / 4)
   }
 
+  /** Address of the piece in force. */
+  get pieceAt(): number {
+    const { at } = this.table
+    return this.record + at.POLICY_PIECE + (this.version & 1) * at.PIECE_BYTES
+  }
+
   /** The piece in force. */
   #current(): Piece {
     if (this.version !== this.#version) [this.#piece, this.#version] = this.#read()
