@@ -77,14 +77,16 @@ export function allowKey(policy: usize, key: u64, a: usize, b: usize, cost: u32,
 /**
  * The decision for a key whose slot was `slot` the last time, when `piece` was in
  * force: `allowKey` without the look-up. Leaves to it, by answering LOOK_UP, all
- * that is rare. Given the piece, its numbers need not wait for the version, which
- * is 2.5 ns of 15.
+ * that is rare. Given the piece, its numbers need not wait for the version.
+ *
+ * Loads are atomic where order matters: the state, which the key word is loaded
+ * after, and the version at the end. V8 checks alignment and bounds of each.
  */
 // @ts-ignore: decorator
 @inline
 export function allowSlotAt(piece: usize, slot: usize, key: u64, cost: u32, now: i64): i32 {
   const policy = policyOf(piece);
-  const version = atomic.load<u32>(policy, POLICY_VERSION);
+  const version = load<u32>(policy, POLICY_VERSION);
   if (pieceOf(policy, version) != piece) return LOOK_UP;
   if (!isQuick(piece, now)) {
     if (load<i32>(piece, PIECE_FLAGS) == FLAG_SLIDING && isWithinLife(piece, now)) return allowSlidingAt(piece, version, slot, key, cost, now);
@@ -97,7 +99,7 @@ export function allowSlotAt(piece: usize, slot: usize, key: u64, cost: u32, now:
   const need = u64(cost) << load<i32>(piece, PIECE_TOKEN_SHIFT);
   const isTooMuch = cost > load<u32>(piece, PIECE_BURST_TOKENS);
   const seen = atomic.load<u64>(slot, SLOT_STATE);
-  if (atomic.load<u64>(slot) != key || (seen & TAG_BITS) != (v & TAG_BITS) || !isCurrent(policy, version)) return LOOK_UP;
+  if (load<u64>(slot) != key || (seen & TAG_BITS) != (v & TAG_BITS) || !isCurrent(policy, version)) return LOOK_UP;
   const next = (seen > floor ? seen : floor) + need;
   if (next > v || isTooMuch) return refused(policy);
   if (!cost || atomic.cmpxchg<u64>(slot, seen, next, SLOT_STATE) == seen) return admitted(policy);
@@ -110,7 +112,7 @@ export function allowSlotAt(piece: usize, slot: usize, key: u64, cost: u32, now:
 function allowSlidingAt(piece: usize, version: u32, slot: usize, key: u64, cost: u32, now: i64): i32 {
   const policy = policyOf(piece);
   const seen = atomic.load<u64>(slot, SLOT_STATE);
-  if (atomic.load<u64>(slot) != key) return LOOK_UP;
+  if (load<u64>(slot) != key) return LOOK_UP;
   const next = quickSliding(piece, seen, cost, now);
   if (!isCurrent(policy, version) || next == SLIDING_RARE) return LOOK_UP;
   if (next == SLIDING_REFUSED) return refused(policy);
@@ -123,7 +125,7 @@ function allowSlidingAt(piece: usize, version: u32, slot: usize, key: u64, cost:
 @inline
 export function allowGlobalQuickly(piece: usize, cost: u32, now: i64): i32 {
   const policy = policyOf(piece);
-  const version = atomic.load<u32>(policy, POLICY_VERSION);
+  const version = load<u32>(policy, POLICY_VERSION);
   if (pieceOf(policy, version) != piece || !isQuick(piece, now)) return LOOK_UP;
   const v = quickReading(piece, now);
   const floor = v - load<u64>(piece, PIECE_BURST);
