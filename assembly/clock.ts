@@ -19,7 +19,7 @@
 
 import {
   AHEAD_LIMIT, FLAG_STEP, HEADER_CLOCK_NS, OLDER_BYTES, OLDER_FRESH, OLDER_FROM, OLDER_SHIFT, PIECE_BURST, PIECE_BYTES, PIECE_DT_LIMIT, PIECE_EXTRA, PIECE_FLAGS, PIECE_MULTIPLIER,
-  PIECE_NS_A_UNIT, PIECE_OLDER, PIECE_PRE_SHIFT, PIECE_T0, PIECE_TAG, PIECE_V0, PIECE_WINDOW_SHIFT, POLICY_BYTES, POLICY_PIECE,
+  PIECE_NS_A_UNIT, PIECE_OLDER, PIECE_PRE_SHIFT, PIECE_T0, PIECE_GENERATION, PIECE_V0, PIECE_WINDOW_SHIFT, POLICY_BYTES, POLICY_PIECE,
   POLICY_VERSION, QUICK_FLAGS, QUICK_PRE_SHIFT, TAG_BITS, V_START,
 } from "./layout";
 
@@ -138,7 +138,8 @@ export function reading(piece: usize, now: i64): u64 {
 /** Nanoseconds until the clock gains `units`: 0 at once, Infinity never. */
 export function nanosecondsUntil(piece: usize, now: i64, units: i64): f64 {
   if (units <= 0) return 0;
-  return f64(units) * load<f64>(piece, PIECE_NS_A_UNIT);
+  // A clock that has not begun yet waits for its beginning first.
+  return f64(units) * load<f64>(piece, PIECE_NS_A_UNIT) + f64(max(0, load<i64>(piece, PIECE_T0) - now));
 }
 
 /**
@@ -157,34 +158,44 @@ export function wholeNanosecondsUntil(piece: usize, now: i64, target: u64): f64 
   }
   let wait = ceil(nanosecondsUntil(piece, now, i64(target - v)));
   if (wait > 9e18) return Infinity;
-  // A clock that has not begun yet waits for its beginning first.
-  const t0 = load<i64>(piece, PIECE_T0);
-  if (now < t0) wait += f64(t0 - now);
   let back = wait - 1;
   if (back >= 0 && reading(piece, now + i64(back)) >= target) wait = back;
   for (let i = 0; i < 4 && reading(piece, now + i64(wait)) < target; i++) wait += 1 + floor(wait * 2.3e-16);
   return wait;
 }
 
+/** The tag of a piece: which of three scales its words are in. */
+export function tagOf(piece: usize): u64 {
+  return u64(load<u32>(piece, PIECE_GENERATION) % 3);
+}
+
 /**
- * A word written under an older tag, in the units of this piece. When the
- * scale changed, the clock read `from` in the older units and V_START in the
- * newer ones. Rounded so that a key never gains; 0 stays fresh.
+ * A word written under an older tag, in the units of this piece: by one change of
+ * scale or by two. 0 is fresh under every tag.
  */
 export function translated(piece: usize, word: u64): u64 {
-  const tag = u64(load<i32>(piece, PIECE_TAG));
-  const turn = (i32(tag) - i32(word & TAG_BITS) + 3) % 3;
-  if (!word) return tag;
-  if (!turn) return word;
-  const older = piece + PIECE_OLDER + usize(turn - 1) * OLDER_BYTES;
-  if (load<i32>(older, OLDER_FRESH)) return tag;
+  const tag = tagOf(piece);
   const z = word & ~TAG_BITS;
+  if (!z) return tag;
+  const turns = (i32(tag) - i32(word & TAG_BITS) + 3) % 3;
+  if (!turns) return word;
+  const newer = piece + PIECE_OLDER;
+  return rescaled(newer, turns == 2 ? rescaled(newer + OLDER_BYTES, z) : z) | tag;
+}
+
+/**
+ * A word without its tag across one change of scale, at which the clock read
+ * `from` in the older units and V_START in the newer ones. Rounded so that a key
+ * never gains.
+ */
+function rescaled(older: usize, z: u64): u64 {
+  if (!z || load<i32>(older, OLDER_FRESH)) return 0;
   const from = load<u64>(older, OLDER_FROM);
   const shift = load<i32>(older, OLDER_SHIFT);
   const isAhead = z > from;
   let distance = isAhead ? z - from : from - z;
   if (shift >= 0) distance = distance > AHEAD_LIMIT >> shift ? AHEAD_LIMIT : distance << shift;
   else distance = (distance + (isAhead ? (1 << u64(-shift)) - 1 : 0)) >> u64(-shift);
-  if (isAhead) return (V_START + ((distance + TAG_BITS) & ~TAG_BITS)) | tag;
-  return distance >= V_START ? tag : (V_START - (distance & ~TAG_BITS)) | tag;
+  if (isAhead) return V_START + ((distance + TAG_BITS) & ~TAG_BITS);
+  return distance >= V_START ? 0 : V_START - (distance & ~TAG_BITS);
 }

@@ -20,7 +20,7 @@ export { recover } from "./table";
 export { keyEnd, keyOfBytes, keyOfNumber, keyOfWords, keyPart, LANE_PART } from "./key";
 export { TEXT, WIDE_TEXT, NUMBER, BIGINT, WIDE_BIGINT, BYTES } from "./key";
 export { decide, LOOK_UP, ANSWER, CONSUME, DEBT, EVEN_NEVER, GLOBAL } from "./decide";
-export { setTokens, untilAct } from "./restore";
+export { setTokens, translateAct, untilAct } from "./restore";
 export { append, publish, readingOf, retag, POLICY_MOVED, POLICY_LOCKED } from "./policy";
 export {
   audit, AUDIT_USED, AUDIT_FRESH, AUDIT_BUSY, AUDIT_TORN, AUDIT_DOUBLES, AUDIT_STRANGERS, AUDIT_LOCKS,

@@ -88,9 +88,9 @@ export const PARTS_MAX: i32 = 7;
 //  32 dt limit i64 (ns)          40 ns a unit f64
 //  48 pre-shift i32
 //  56 token shift i32            60 burst u32 (whole tokens)
-//  64 flags i32   68 tag i32
+//  64 flags i32   68 generation u32: how often the scale changed; the tag is its rest by 3
 //  52 window shift i32: a window is found by multiplier and this
-//  72, 88 the two older tags, the newer first: from u64, shift i32, fresh i32
+//  72, 88 the last two changes of scale, the newer first: from u64, shift i32, fresh i32
 // 104 rate f64  112 burst f64, as the user said them
 // 120 extra i64: a window in ns, or how far a queue may run ahead in units
 
@@ -106,7 +106,7 @@ export const PIECE_WINDOW_SHIFT: usize = 52;
 export const PIECE_TOKEN_SHIFT: usize = 56;
 export const PIECE_BURST_TOKENS: usize = 60;
 export const PIECE_FLAGS: usize = 64;
-export const PIECE_TAG: usize = 68;
+export const PIECE_GENERATION: usize = 68;
 export const PIECE_OLDER: usize = 72;
 export const PIECE_RATE: usize = 104;
 export const PIECE_BURST_SAID: usize = 112;

@@ -1,11 +1,11 @@
 // Giving back, setting by hand, and asking when a reservation may act.
 
 import {
-  AHEAD_LIMIT, BUSY, FLAG_LINE, FLAG_RING, FLAG_SLIDING, FLAG_UNLIMITED, PIECE_BURST, PIECE_FLAGS, PIECE_TOKEN_SHIFT, POLICY_FLAGS, POLICY_VERSION, SLOT_STATE,
+  AHEAD_LIMIT, BUSY, FLAG_LINE, FLAG_RING, FLAG_SLIDING, FLAG_UNLIMITED, LANE_ACT, PIECE_BURST, PIECE_FLAGS, PIECE_TOKEN_SHIFT, POLICY_FLAGS, POLICY_VERSION, SLOT_STATE,
   STATS_CONTENDED, TAG_BITS,
 } from "./layout";
 import { isCurrent, nanoseconds, pieceOf, reading, translated, wholeNanosecondsUntil } from "./clock";
-import { count, yieldTo } from "./thread";
+import { count, lane, yieldTo } from "./thread";
 import { isOurs, target } from "./decide";
 import { resetLine, restoreLine } from "./decide-line";
 import { untilRingAct } from "./ring";
@@ -106,4 +106,10 @@ export function untilAct(policy: usize, actLow: u32, actHigh: u32, ms: f64): f64
     const ns = isUnlimited ? 0 : wholeNanosecondsUntil(piece, now, word);
     if (isCurrent(policy, version)) return ns;
   }
+}
+
+/** The virtual time of a reservation in the present units, left in the lane. */
+export function translateAct(policy: usize, actLow: u32, actHigh: u32): void {
+  const piece = pieceOf(policy, atomic.load<u32>(policy, POLICY_VERSION));
+  store<u64>(lane, translated(piece, (u64(actHigh) << 32) | u64(actLow)), LANE_ACT);
 }

@@ -158,7 +158,8 @@ export async function waitAll(parts: readonly Part[], options: { signal?: AbortS
   checkDuration('timeoutMs', timeoutMs)
   const charges = bucketsOf(parts)
   signal?.throwIfAborted()
-  const { clock } = charges[0].bucket.table
+  const { table } = charges[0].bucket
+  const { clock } = table
   const deadlineMs = clock.now() + timeoutMs
   for (;;) {
     const nowMs = clock.now()
@@ -168,6 +169,6 @@ export async function waitAll(parts: readonly Part[], options: { signal?: AbortS
     if (nowMs + retryAfterMs > deadlineMs) {
       throw new SluiceError('ERR_SLUICE_TIMEOUT', `"timeoutMs" expected at least ${retryAfterMs + nowMs - deadlineMs + timeoutMs} (for ${JSON.stringify(refusedBy)}), got ${timeoutMs}`)
     }
-    await sleepUntil(clock, nowMs + retryAfterMs, signal)
+    await sleepUntil(table, nowMs + retryAfterMs, signal)
   }
 }

@@ -10,8 +10,13 @@ import type { Table } from './table.js'
 export interface Act {
   readonly actLow: number
   readonly actHigh: number
+  /** The policy's generation then. */
+  readonly generation: number
   readonly taken: Float64Array | undefined
 }
+
+/** Changes of scale across which a virtual time can be told. */
+const KNOWN_GENERATIONS = 2
 
 export class Bucket {
   readonly policy: Policy
@@ -70,8 +75,22 @@ export class Bucket {
     return {
       actLow: unsigned[(lane + at.LANE_ACT) / 4],
       actHigh: unsigned[(lane + at.LANE_ACT) / 4 + 1],
+      generation: this.policy.generation,
       taken: this.policy.parts.length ? this.taken : undefined,
     }
+  }
+
+  /**
+   * ns until a reservation may act under the present rate, and its act in the
+   * present units; undefined if its scale is too long ago to tell.
+   */
+  untilAct({ actLow, actHigh, generation, taken }: Act, nowMs: number): { ns: number; act: Act } | undefined {
+    const { policy, record, table } = this
+    if (policy.generation - generation > KNOWN_GENERATIONS) return undefined
+    const ns = table.kernel.untilAct(record, actLow, actHigh, nowMs)
+    if (policy.generation === generation) return { ns, act: { actLow, actHigh, generation, taken } }
+    table.kernel.translateAct(record, actLow, actHigh)
+    return { ns, act: { ...this.act, taken } }
   }
 
   refund(cost: number): boolean {
@@ -79,7 +98,9 @@ export class Bucket {
   }
 
   /** Cancels what was reserved: `cost` tokens, or of a policy with several limits what each `taken` says. */
-  cancel(cost: number, { actLow, actHigh, taken }: Act, nowMs = this.table.clock.now()): boolean {
+  cancel(cost: number, { actLow, actHigh, generation, taken }: Act, nowMs = this.table.clock.now()): boolean {
+    // Too many scales ago to know who reserved behind it.
+    if (this.policy.generation - generation > KNOWN_GENERATIONS) return false
     if (taken) this.table.doubles.set(taken, (this.table.lane + this.table.at.LANE_TAKEN) / 8)
     return this.table.kernel.cancel(this.record, this.#select(0), cost, actLow, actHigh, nowMs) === 1
   }

@@ -88,7 +88,7 @@ export class RateLimiter {
   /** Blocks this worker thread for `permits`; the seconds it slept. */
   acquireSync(permits = 1): number {
     const reservation = this.#reserve(permits, Infinity, this.#now())!
-    blockUntil(this.#bucket, reservation)
+    blockUntil(this.#bucket, permits, reservation, Infinity)
     return reservation.delayMs / 1000
   }
 
@@ -106,7 +106,7 @@ export class RateLimiter {
   tryAcquireSync(permits = 1, timeoutMs = 0): boolean {
     const reservation = this.#reserve(permits, timeoutMs, this.#now())
     if (!reservation) return false
-    blockUntil(this.#bucket, reservation)
+    blockUntil(this.#bucket, permits, reservation, Infinity)
     return true
   }
 

@@ -26,6 +26,7 @@ export interface KernelExports {
   refund(policy: number, mode: number, cost: number, ms: number): number
   cancel(policy: number, mode: number, cost: number, actLow: number, actHigh: number, ms: number): number
   setTokens(policy: number, mode: number, tokens: number, ms: number): void
+  translateAct(policy: number, actLow: number, actHigh: number): void
   untilAct(policy: number, actLow: number, actHigh: number, ms: number): number
   append(expected: number, kind: number, nameBytes: number, rate: number, burst: number, extra: number, flags: number): number
   publish(policy: number, version: number): number

@@ -26,8 +26,7 @@ export interface WaitOptions {
 export class KeyedLimiter {
   readonly #bucket: Bucket
   readonly #waiters: Waiters
-  readonly #allowSlot: Policy['table']['kernel']['allowSlot']
-  readonly #allowGlobal: Policy['table']['kernel']['allowGlobal']
+  readonly #kernel: Policy['table']['kernel']
   readonly #clock: Policy['table']['clock']
   readonly #isGlobal: boolean
   readonly #low: number
@@ -42,8 +41,7 @@ export class KeyedLimiter {
     const bucket = new Bucket(policy, key)
     this.#bucket = bucket
     this.#waiters = waiters
-    this.#allowSlot = policy.table.kernel.allowSlot
-    this.#allowGlobal = policy.table.kernel.allowGlobal
+    this.#kernel = policy.table.kernel
     this.#clock = policy.table.clock
     this.#piece = policy.pieceAt
     this.#isGlobal = bucket.isGlobal
@@ -54,9 +52,9 @@ export class KeyedLimiter {
   /** Takes `cost` tokens if they are there. Never throws for being limited. */
   allow(cost = 1): boolean {
     if ((cost | 0) !== cost || cost < 0) checkCost(cost)
-    if (this.#isGlobal) return this.#allowGlobal(this.#piece, cost, this.#clock.mark()) === 1
+    if (this.#isGlobal) return this.#kernel.allowGlobal(this.#piece, cost, this.#clock.mark()) === 1
     if (this.#slot !== 0) {
-      const answer = this.#allowSlot(this.#piece, this.#slot, this.#low, this.#high, cost, this.#clock.mark())
+      const answer = this.#kernel.allowSlot(this.#piece, this.#slot, this.#low, this.#high, cost, this.#clock.mark())
       if (answer < 2) return answer === 1
     }
     return this.#lookUp(cost)
@@ -111,8 +109,11 @@ export class KeyedLimiter {
     if (this.#bucket.policy.kind === 'leakyQueue' && reservation.delayMs <= timeoutMs) {
       throw new SluiceError('ERR_SLUICE_QUEUE_FULL', `the queue of ${JSON.stringify(name)} has no place for ${cost} more`)
     }
-    if (timeoutMs === Infinity || reservation.delayMs <= timeoutMs) {
+    if ((reservation.act.actLow | reservation.act.actHigh) === 0) {
       throw new SluiceError('ERR_SLUICE_TABLE_FULL', `the table is full and does not evict: no room for a new key of ${JSON.stringify(name)}`)
+    }
+    if (timeoutMs === Infinity) {
+      throw new SluiceError('ERR_SLUICE_NEVER', `${cost} tokens of ${JSON.stringify(name)} would take ${reservation.delayMs} ms: farther ahead than a bucket can promise`)
     }
     throw new SluiceError('ERR_SLUICE_TIMEOUT', `"timeoutMs" expected at least ${reservation.delayMs} for ${cost} tokens of ${JSON.stringify(name)}, got ${timeoutMs}`)
   }
@@ -151,7 +152,7 @@ export class KeyedLimiter {
     const { timeoutMs = Infinity } = options
     checkDuration('timeoutMs', timeoutMs)
     checkMayBlock()
-    blockUntil(this.#bucket, this.#granted(cost, timeoutMs, this.#clock.now()))
+    blockUntil(this.#bucket, cost, this.#granted(cost, timeoutMs, this.#clock.now()), timeoutMs)
   }
 
   /** Gives `cost` tokens back, at most up to the burst. */

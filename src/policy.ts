@@ -86,6 +86,11 @@ export class Policy {
     return Atomics.load(this.table.words, this.record / 4)
   }
 
+  /** Changes with every change of scale: a virtual time means the same for two more of them. */
+  get generation(): number {
+    return this.#current().generation
+  }
+
   /** Address of the piece in force. */
   get pieceAt(): number {
     const { at } = this.table
@@ -131,11 +136,11 @@ export class Policy {
         checkWindow(table, this.kind, limits)
       }
       const next = nextPiece(piece, v, nanoseconds(nowMs), limits, this.isGlobalOnly, scaleLimits(table))
-      if (next.tag !== piece.tag) {
+      if (next.generation !== piece.generation) {
         // The tag was last used three scales ago. A decision that is under way
         // since then, in a thread that was stopped, gets time to end.
-        if (piece.tag === 2) Atomics.wait(pause, 0, 0, 20)
-        kernel.retag(this.record, BigInt(next.tag))
+        if (piece.generation % 3 === 2) Atomics.wait(pause, 0, 0, 20)
+        kernel.retag(this.record, BigInt(next.generation % 3))
       }
       stage(table, next)
       if (kernel.publish(this.record, version) === 1) return
@@ -263,7 +268,7 @@ function stage(table: Table, piece: Piece): void {
   words[(to + at.PIECE_TOKEN_SHIFT) / 4] = piece.tokenShift
   words[(to + at.PIECE_BURST_TOKENS) / 4] = piece.burstTokens
   words[(to + at.PIECE_FLAGS) / 4] = piece.flags
-  words[(to + at.PIECE_TAG) / 4] = piece.tag
+  words[(to + at.PIECE_GENERATION) / 4] = piece.generation
   longs[(to + at.PIECE_EXTRA) / 8] = piece.extra
   doubles[(to + at.PIECE_RATE) / 8] = piece.limits.rate
   doubles[(to + at.PIECE_BURST_SAID) / 8] = piece.limits.burst
@@ -295,7 +300,7 @@ function read(table: Table, from: number, extra: number): Piece {
     tokenShift: words[(from + at.PIECE_TOKEN_SHIFT) / 4],
     burstTokens: words[(from + at.PIECE_BURST_TOKENS) / 4],
     flags: words[(from + at.PIECE_FLAGS) / 4],
-    tag: words[(from + at.PIECE_TAG) / 4],
+    generation: words[(from + at.PIECE_GENERATION) / 4],
     older: [olderAt(0), olderAt(1)],
   }
 }

@@ -18,7 +18,7 @@ const GLOBAL_SCALE = 30
 const QUICK_PRE_SHIFT = 4
 const MOST_K = 62
 
-/** How words under an older tag translate; see `translated` in assembly/clock.ts. */
+/** A change of scale, as words across it translate; see `rescaled` in assembly/clock.ts. */
 export interface Older {
   from: bigint
   shift: number
@@ -48,7 +48,8 @@ export interface Piece {
   tokenShift: number
   burstTokens: number
   flags: number
-  tag: number
+  /** How often the scale changed; the tag of its words is the rest by 3. */
+  generation: number
   older: [Older, Older]
   /** A window in ns, or a queue in units. */
   extra: bigint
@@ -164,7 +165,7 @@ function windowPiece(wanted: Limits, nowNs: bigint, flags: number, limits: Scale
     burstTokens: wanted.burst,
     tokenShift: flags & limits.slidingFlag ? countBits(wanted.extra) : 2,
     flags,
-    tag: 0,
+    generation: 0,
     older: [nothingOlder, nothingOlder],
     extra,
   }
@@ -224,7 +225,7 @@ export function firstPiece(wanted: Limits, nowNs: bigint, flags: number, isGloba
     ...burstOf(wanted.burst, scale, limits),
     tokenShift: scale + 2,
     flags: flagged(flags, wanted.rate, limits),
-    tag: 0,
+    generation: 0,
     older: [nothingOlder, nothingOlder],
     extra: unitsOf(wanted.extra, scale + 2),
   }
@@ -253,28 +254,19 @@ export function nextPiece(current: Piece, v: bigint, nowNs: bigint, wanted: Limi
     return { ...current, limits: wanted, v0: v, t0, ...going, ...burstOf(wanted.burst, scale, limits), flags }
   }
   const by = ideal - scale
-  const [before] = current.older
   const at = v & ~3n
-  const beforeFrom = before.from + shifted(at - limits.vStart, -before.shift)
-  const tag = (current.tag + 1) % 3
+  const generation = current.generation + 1
   return {
     limits: wanted,
-    v0: limits.vStart | BigInt(tag),
+    v0: limits.vStart | BigInt(generation % 3),
     t0,
     ...flow(wanted.rate, ideal, limits.vStart),
     ...burstOf(wanted.burst, ideal, limits),
     tokenShift: ideal + 2,
     flags,
-    tag,
+    generation,
     extra: unitsOf(wanted.extra, ideal + 2),
-    older: [
-      { from: at, shift: by, isFresh: leavesInfinity },
-      {
-        from: beforeFrom >> 64n ? 0n : beforeFrom,
-        shift: before.shift + by,
-        isFresh: leavesInfinity || before.isFresh || beforeFrom >> 64n !== 0n,
-      },
-    ],
+    older: [{ from: at, shift: by, isFresh: leavesInfinity }, current.older[0]],
   }
 }
 

@@ -14,8 +14,8 @@ import { Limiter, type LimiterStats, type ReserveOptions } from './limiter.js'
 import { checkName, countPolicies, definePolicy, Policy, type PolicyKind } from './policy.js'
 import type { Reservation } from './reservation.js'
 import type { Limits } from './scale.js'
-import { idOf, Table, whenFullChoices, type SluiceHandle, type WhenFull } from './table.js'
-import { join } from './threads.js'
+import { closed, idOf, Table, whenFullChoices, type SluiceHandle, type WhenFull } from './table.js'
+import { join, part } from './threads.js'
 import { keepTicking } from './ticker.js'
 
 export interface SluiceOptions {
@@ -74,8 +74,16 @@ const counterNames = ['STATS_ALLOWED', 'STATS_DENIED', 'STATS_EVICTED', 'STATS_C
 /** Defines a policy of any kind: for the faces that are not limiters of this library's own. */
 export let define: (sluice: Sluice, name: string, kind: PolicyKind, limits: Limits) => Policy
 
-/** What this thread has attached, by table. */
-const attached = new Map<string, WeakRef<Sluice>>()
+/**
+ * What this thread has made or attached, by table. What it attached stays until it
+ * is closed, since it holds a thread number; what it made may be forgotten whole.
+ */
+const attached = new Map<string, Sluice | WeakRef<Sluice>>()
+
+function known(id: string): Sluice | undefined {
+  const held = attached.get(id)
+  return held instanceof WeakRef ? held.deref() : held
+}
 
 export class Sluice {
   readonly #table: Table
@@ -88,7 +96,6 @@ export class Sluice {
     this.#table = table
     join(table)
     if (table.clock.kind === 'coarse') this.#stopTicking = keepTicking(table)
-    attached.set(table.id, new WeakRef(this))
   }
 
   /** Makes a table. Throws RangeError or TypeError for options that are wrong. */
@@ -102,7 +109,9 @@ export class Sluice {
     if (clock !== 'precise' && clock !== 'coarse' && !(clock instanceof Manual)) {
       throw new RangeError(`"clock" expected 'precise', 'coarse' or a ManualClock, got ${shown(clock)}`)
     }
-    return new Sluice(Table.create({ capacity, lineCapacity, maxThreads, whenFull, clock }))
+    const made = new Sluice(Table.create({ capacity, lineCapacity, maxThreads, whenFull, clock }))
+    attached.set(made.#table.id, new WeakRef(made))
+    return made
   }
 
   /**
@@ -112,8 +121,12 @@ export class Sluice {
    * version, ERR_SLUICE_TOO_MANY_THREADS if "maxThreads" are attached.
    */
   static attach(handle: SluiceHandle): Sluice {
-    const known = attached.get(idOf(handle))?.deref()
-    return known && !known.#isClosed ? known : new Sluice(Table.attach(handle))
+    const id = idOf(handle)
+    const here = known(id)
+    if (here) return here
+    const sluice = new Sluice(Table.attach(handle))
+    attached.set(id, sluice)
+    return sluice
   }
 
   /** For other threads: put it in `workerData` or post it, and call `Sluice.attach`. */
@@ -277,7 +290,8 @@ export class Sluice {
     this.#isClosed = true
     this.#stopTicking?.()
     this.#table.clock.manual?.release(this.#table.clockCell)
-    this.#table.leave()
+    this.#table.close()
+    part(this.#table)
     attached.delete(this.#table.id)
   }
 
@@ -286,7 +300,7 @@ export class Sluice {
   }
 
   #open(): Table {
-    if (this.#isClosed) throw new SluiceError('ERR_SLUICE_CLOSED', 'this Sluice was closed in this thread')
+    if (this.#isClosed) throw closed()
     return this.#table
   }
 }

@@ -53,6 +53,7 @@ export class Table {
   readonly doubles: Float64Array
   readonly longs: BigUint64Array
   readonly clockCell: ClockCell
+  readonly #ends = new Set<() => void>()
 
   private constructor(memory: WebAssembly.Memory, manual?: ManualClock) {
     const kernel = instantiate(memory)
@@ -137,9 +138,24 @@ export class Table {
     )
   }
 
-  /** Gives this thread's number to whoever attaches next. */
+  /** Gives this thread's number, and so its lane, to whoever attaches next. */
   leave(): void {
     Atomics.compareExchange(this.words, this.ownerAt(this.thread), threadId + 1, 0)
+  }
+
+  /** Calls `end` before this thread leaves, until the returned function is called. */
+  onClose(end: () => void): () => void {
+    this.#ends.add(end)
+    return () => this.#ends.delete(end)
+  }
+
+  /** Leaves for good: what still holds a limiter gets ERR_SLUICE_CLOSED, and cannot reach a lane that is another's by now. */
+  close(): void {
+    for (const end of [...this.#ends]) end()
+    this.leave()
+    for (const view of ['bytes', 'words', 'unsigned', 'doubles', 'longs']) Object.defineProperty(this, view, { get: refuse })
+    const functions = this.kernel as unknown as Record<string, unknown>
+    for (const [name, value] of Object.entries(functions)) if (typeof value === 'function') functions[name] = refuse
   }
 
   /** Takes back what a thread held that has ended for good. */
@@ -154,6 +170,15 @@ export class Table {
   get handle(): SluiceHandle {
     return { sluice: this.at.LAYOUT_VERSION, memory: this.memory }
   }
+}
+
+/** The error for what is done after, or waits for what comes after, a close. */
+export function closed(): SluiceError {
+  return new SluiceError('ERR_SLUICE_CLOSED', 'this Sluice was closed in this thread')
+}
+
+function refuse(): never {
+  throw closed()
 }
 
 /** The table's id, before anything is attached. */

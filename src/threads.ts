@@ -2,9 +2,11 @@
 // started has ended, and takes back what the worker held. A worker that ends
 // by itself gives its number back on the way out.
 
-import { isMainThread, type Worker } from 'node:worker_threads'
+import { isMainThread, threadId, type Worker } from 'node:worker_threads'
 import type { Table } from './table.js'
 
+/** A table that nobody here holds any more gives its thread number back. */
+const forgotten = new FinalizationRegistry((leave: () => void) => leave())
 const tables = new Set<WeakRef<Table>>()
 let isWatching = false
 
@@ -22,9 +24,18 @@ export function watch(worker: Worker): void {
   worker.once('exit', () => each((table) => table.bury(threadId)))
 }
 
+/** Stops watching over a table. */
+export function part(table: Table): void {
+  forgotten.unregister(table)
+  for (const ref of tables) if (ref.deref() === table) tables.delete(ref)
+}
+
 /** Watches over a table on behalf of this thread. */
 export function join(table: Table): void {
   tables.add(new WeakRef(table))
+  const { words, thread } = table
+  const owner = table.ownerAt(thread)
+  forgotten.register(table, () => Atomics.compareExchange(words, owner, threadId + 1, 0), table)
   if (isWatching) return
   isWatching = true
   process.on('worker', watch)

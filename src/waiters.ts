@@ -9,9 +9,9 @@
 
 import { isMainThread } from 'node:worker_threads'
 import type { Act, Bucket } from './bucket.js'
-import type { Clock } from './clock.js'
 import { SluiceError } from './errors.js'
 import type { Policy } from './policy.js'
+import { closed, type Table } from './table.js'
 
 interface Waiter {
   readonly bucket: Bucket
@@ -40,27 +40,48 @@ export function checkMayBlock(): void {
   }
 }
 
+function passed(): SluiceError {
+  return new SluiceError('ERR_SLUICE_TIMEOUT', 'the deadline passed while waiting: the rate was lowered; the tokens went back')
+}
+
 const sleeper = new Int32Array(new SharedArrayBuffer(4))
 
-/** Blocks this worker thread until a reservation may act. */
-export function blockUntil({ table, record }: Bucket, { act, delayMs }: Claim): void {
+/** Blocks this worker thread until a reservation of `cost` may act. Throws ERR_SLUICE_TIMEOUT at the deadline, and gives the tokens back. */
+export function blockUntil(bucket: Bucket, cost: number, { act, delayMs }: Claim, timeoutMs: number): void {
   if (delayMs === 0) return
   checkMayBlock()
-  const most = table.clock.kind === 'manual' ? 1 : LONGEST_SLEEP_MS
+  const { clock } = bucket.table
+  const deadlineMs = clock.now() + timeoutMs
+  const most = clock.kind === 'manual' ? 1 : LONGEST_SLEEP_MS
+  let actMs = clock.now() + delayMs
   // It looks again now and then, for the rate or a manual clock may have moved.
-  for (let ns = delayMs * 1e6; ns > 0; ns = table.kernel.untilAct(record, act.actLow, act.actHigh, table.clock.now())) {
-    Atomics.wait(sleeper, 0, 0, Math.min(ns / 1e6, most))
+  for (let nowMs = clock.now(); nowMs < actMs; nowMs = clock.now()) {
+    if (nowMs >= deadlineMs) {
+      bucket.cancel(cost, act)
+      throw passed()
+    }
+    Atomics.wait(sleeper, 0, 0, Math.min(actMs - nowMs, deadlineMs - nowMs, most))
+    const known = bucket.untilAct(act, clock.now())
+    if (!known) continue
+    act = known.act
+    actMs = known.ns === 0 ? -Infinity : clock.now() + known.ns / 1e6
   }
 }
 
-/** Sleeps until a table's clock reads `untilMs`; rejects with the signal's reason when it aborts. */
-export function sleepUntil(clock: Clock, untilMs: number, signal: AbortSignal | undefined): Promise<void> {
+/** Sleeps until a table's clock reads `untilMs`; rejects with the signal's reason when it aborts, and when the table is closed. */
+export function sleepUntil(table: Table, untilMs: number, signal: AbortSignal | undefined): Promise<void> {
   return new Promise((resolve, reject) => {
+    const { clock } = table
     let timer: NodeJS.Timeout | undefined
     let stopListening: (() => void) | undefined
+    const stopMinding = table.onClose(() => {
+      end()
+      reject(closed())
+    })
     const end = (): void => {
       clearTimeout(timer)
       stopListening?.()
+      stopMinding()
       signal?.removeEventListener('abort', onAbort)
     }
     const onAbort = (): void => {
@@ -100,6 +121,19 @@ export class Waiters {
   constructor(policy: Policy) {
     this.#policy = policy
     this.#version = policy.version
+    const self = new WeakRef(this)
+    policy.table.onClose(() => {
+      const waiters = self.deref()
+      if (waiters) waiters.#end()
+    })
+  }
+
+  /** Gives everybody's tokens back, the last one's first, and rejects them with ERR_SLUICE_CLOSED. */
+  #end(): void {
+    for (const waiter of [...this.#heap].sort((a, b) => b.order - a.order)) {
+      this.#leave(waiter)
+      waiter.settle(closed())
+    }
   }
 
   /** How many wait for this bucket in this thread. */
@@ -147,31 +181,35 @@ export class Waiters {
   }
 
   #refresh(waiter: Waiter): void {
-    const { bucket } = waiter
-    const nowMs = bucket.table.clock.now()
-    const ns = bucket.table.kernel.untilAct(bucket.record, waiter.act.actLow, waiter.act.actHigh, nowMs)
-    waiter.actMs = nowMs + ns / 1e6
+    const nowMs = waiter.bucket.table.clock.now()
+    const known = waiter.bucket.untilAct(waiter.act, nowMs)
+    // If its scale is too long ago to tell, the time stands that was last known.
+    if (known) {
+      waiter.act = known.act
+      waiter.actMs = nowMs + known.ns / 1e6
+    }
     waiter.wakeMs = Math.min(waiter.actMs, waiter.deadlineMs)
     this.#settlePlace(waiter)
   }
 
   #settleDue = (): void => {
+    clearTimeout(this.#timer)
     this.#timer = undefined
     this.#timerMs = Infinity
     if (this.#policy.version !== this.#version) {
       this.#version = this.#policy.version
       for (const waiter of [...this.#heap]) this.#refresh(waiter)
     }
-    const { clock, kernel } = this.#policy.table
+    const { clock } = this.#policy.table
     for (let first = this.#heap[0]; first && first.wakeMs <= clock.now(); first = this.#heap[0]) {
       const nowMs = clock.now()
-      const ns = kernel.untilAct(first.bucket.record, first.act.actLow, first.act.actHigh, nowMs)
+      const ns = first.bucket.untilAct(first.act, nowMs)?.ns ?? Math.max(0, (first.actMs - nowMs) * 1e6)
       if (ns === 0) {
         this.#forget(first)
         first.settle()
       } else if (nowMs >= first.deadlineMs) {
         this.#leave(first)
-        first.settle(new SluiceError('ERR_SLUICE_TIMEOUT', 'the deadline passed while waiting: the rate was lowered; the tokens went back'))
+        first.settle(passed())
       } else {
         // Later than now, even where a ns is less than the clock's double can tell.
         first.actMs = nowMs + Math.max(ns / 1e6, nowMs * 2 ** -51)
@@ -197,7 +235,7 @@ export class Waiters {
       this.#stopListening ??= clock.manual.onMove(this.#settleDue)
       return
     }
-    if (first.wakeMs >= this.#timerMs) return
+    if (this.#timer && first.wakeMs >= this.#timerMs) return
     clearTimeout(this.#timer)
     this.#timerMs = first.wakeMs
     const most = clock.kind === 'manual' ? MANUAL_SLEEP_MS : LONGEST_SLEEP_MS
