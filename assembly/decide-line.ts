@@ -110,7 +110,7 @@ export function restoreLine(policy: usize, mode: i32, cost: f64, act: u64, now: 
     const isAny =
       flags & FLAG_RING ? restoreRing(piece, cost, act)
       : flags & FLAG_PARTS ? restoreParts(policy, cost, act, now)
-      : restoreWarmUp(piece, cost, now);
+      : restoreWarmUp(piece, cost, act, now);
     if (!isAny) return 0;
     if (swapLine(line)) return 1;
     count(policy, STATS_CONTENDED);

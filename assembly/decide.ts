@@ -2,7 +2,7 @@
 
 import {
   ADMIT, AHEAD_LIMIT, BUSY, FLAG_CUT_WAIT, FLAG_LINE, FLAG_PAY_LATER, FLAG_QUEUE, FLAG_SHADOW, FLAG_SLIDING, FLAG_STEP,
-  FLAG_UNLIMITED, HEADER_WHEN_FULL, LANE_ACT, LANE_DELAY_NS, LANE_KEY, LANE_REMAINING, LANE_RESET_NS, LANE_RETRY_NS,
+  FLAG_UNLIMITED, HEADER_WHEN_FULL, LANE_ACT, LANE_DELAY_NS, LANE_KEY, LANE_REAL_MS, LANE_REMAINING, LANE_RESET_NS, LANE_RETRY_NS,
   LANE_SET_A, LANE_SET_B, LANE_SLOT, LANE_TAKEN, LANE_TOKENS, PIECE_BURST, PIECE_BURST_TOKENS, PIECE_EXTRA, PIECE_FLAGS, PIECE_TOKEN_SHIFT,
   POLICY_FLAGS, POLICY_GLOBAL, POLICY_VERSION, SLOT_STATE, STATS_ALLOWED, STATS_CONTENDED, STATS_DENIED, STATS_FULL_ALLOWED,
   STATS_FULL_DENIED, STATS_SHADOWED, TAG_BITS,
@@ -23,6 +23,8 @@ export const EVEN_NEVER: i32 = 4;
 export const GLOBAL: i32 = 8;
 /** Leave the whole answer in the lane, not only yes or no. */
 export const ANSWER: i32 = 16;
+/** Decide as of a time that is still to come; the lane has the present one. */
+export const AS_OF: i32 = 64;
 /** The lane's slot is where the key's was the last time. */
 export const HINTED: i32 = 32;
 
@@ -111,7 +113,9 @@ export function decideAt(policy: usize, mode: i32, cost: u32, now: i64, maxWait:
     if (slot == LOST) return LOOK_UP;
     let seen: u64 = 0;
     let z = v - burst;
-    let before: u64 = 0;
+    // Where the bucket stood in truth, if this is decided as of a later moment.
+    const floor = mode & AS_OF ? reading(piece, nanoseconds(load<f64>(lane, LANE_REAL_MS))) - burst : z;
+    let before = floor;
     if (slot) {
       seen = atomic.load<u64>(slot, SLOT_STATE);
       if (!isOurs(slot, mode)) continue;
@@ -121,15 +125,15 @@ export function decideAt(policy: usize, mode: i32, cost: u32, now: i64, maxWait:
       }
       const word = (seen & TAG_BITS) == (v & TAG_BITS) ? seen : translated(piece, seen);
       if (!isCurrent(policy, version)) continue;
-      before = word;
       if (word > z) z = word;
+      before = max(word, floor);
     }
 
     const most = AHEAD_LIMIT >> shift;
     let need = u64(cost) << shift;
     if (u64(cost) > most) need = AHEAD_LIMIT;
     // A fixed window's cost never straddles two: what is left of one lapses.
-    if (flags & FLAG_STEP && z + need > v && need <= burst) z = windowStart(z, need, v, burst);
+    if (flags & FLAG_STEP && !(mode & DEBT) && z + need > v && need && need <= burst) z = windowStart(z, need, v, burst);
     let next = z + need;
     // Paying later, a cost waits for what others took, not for its own.
     const act = flags & FLAG_PAY_LATER ? z : next;

@@ -19,7 +19,7 @@ export { enter, lineSetsOffset, setsOffset } from "./thread";
 export { recover } from "./table";
 export { keyEnd, keyOfBytes, keyOfNumber, keyOfWords, keyPart, LANE_PART } from "./key";
 export { TEXT, WIDE_TEXT, NUMBER, BIGINT, WIDE_BIGINT, BYTES } from "./key";
-export { decide, LOOK_UP, ANSWER, CONSUME, DEBT, EVEN_NEVER, GLOBAL } from "./decide";
+export { decide, LOOK_UP, ANSWER, AS_OF, CONSUME, DEBT, EVEN_NEVER, GLOBAL } from "./decide";
 export { setTokens, translateAct, untilAct } from "./restore";
 export { append, publish, readingOf, retag, POLICY_MOVED, POLICY_LOCKED } from "./policy";
 export {

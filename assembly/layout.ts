@@ -163,6 +163,7 @@ export const LOCK_SLOT: usize = 4;
 //    24 results: remaining f64, retry ns f64, reset ns f64, delay ns f64, tokens f64
 //    64 act u64 (the virtual time at which a reservation may act)
 //    72 staged parts, 8 x i32
+//   104 present time when deciding as of a later one f64
 //   128 hash state, 4 x u64
 //   192 staged piece (128 bytes)   320 staged name (96 bytes)
 //   416 limit that decided i32    420 slot that decided u32
@@ -186,6 +187,7 @@ export const LANE_DELAY_NS: usize = 48;
 export const LANE_TOKENS: usize = 56;
 export const LANE_ACT: usize = 64;
 export const LANE_PARTS: usize = 72;
+export const LANE_REAL_MS: usize = 104;
 export const LANE_HASH: usize = 128;
 export const LANE_PIECE: usize = 192;
 export const LANE_NAME: usize = 320;

@@ -7,11 +7,11 @@
 // which all have room.
 
 import {
-  AHEAD_LIMIT, FLAG_UNLIMITED, LANE_LIMIT, LANE_LINE, LANE_TAKEN, PIECE_BURST, PIECE_BURST_TOKENS, PIECE_FLAGS, PIECE_TOKEN_SHIFT,
+  AHEAD_LIMIT, FLAG_UNLIMITED, LANE_LIMIT, LANE_LINE, LANE_REAL_MS, LANE_TAKEN, PIECE_BURST, PIECE_BURST_TOKENS, PIECE_FLAGS, PIECE_TOKEN_SHIFT,
   POLICIES, POLICY_BYTES, POLICY_PARTS, POLICY_PART_COUNT, POLICY_VERSION, TAG_BITS,
 } from "./layout";
-import { pieceOf, reading, translated, wholeNanosecondsUntil } from "./clock";
-import { ANSWER, CONSUME, DEBT } from "./decide";
+import { nanoseconds, pieceOf, reading, translated, wholeNanosecondsUntil } from "./clock";
+import { ANSWER, AS_OF, CONSUME, DEBT } from "./decide";
 import { setOutcome } from "./outcome";
 import { lane } from "./thread";
 
@@ -108,11 +108,12 @@ export function decideParts(policy: usize, mode: i32, cost: u32, now: i64, wait:
     const piece = pieceOfPart(policy, i);
     if (load<i32>(piece, PIECE_FLAGS) & FLAG_UNLIMITED) continue;
     const v = reading(piece, now);
-    const before = wordOf(piece, i, v);
-    let after = before;
+    const z = wordOf(piece, i, v);
+    let after = z;
     if (isCharged) {
       const later = act == now ? v : reading(piece, act);
-      after = chargePart(piece, i, act == now ? before : wordOf(piece, i, later), later, cost, before);
+      const before = mode & AS_OF ? wordOf(piece, i, reading(piece, nanoseconds(load<f64>(lane, LANE_REAL_MS)))) : z;
+      after = chargePart(piece, i, act == now ? z : wordOf(piece, i, later), later, cost, before);
     }
     if (!(mode & ANSWER)) continue;
     const tokens = f64(i64(v - after)) / f64(u64(1) << load<i32>(piece, PIECE_TOKEN_SHIFT));

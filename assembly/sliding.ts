@@ -55,7 +55,7 @@ export function slidingLack(piece: usize, word: u64, now: i64): f64 {
   const at = windowsIn(piece, dt) + FIRST_WINDOW;
   const number = word >> (2 * bits + 2);
   const present = (word >> 2) & mask;
-  const limit = f64(load<u32>(piece, PIECE_BURST_TOKENS));
+  const limit = f64(max(1, load<u32>(piece, PIECE_BURST_TOKENS)));
   if (number + 1 < at) return 0;
   if (number + 1 == at) return f64(present) * f64(window - dt % window) / f64(window) / limit;
   const weight = number == at ? f64(window - dt % window) / f64(window) : 1;

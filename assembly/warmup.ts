@@ -16,7 +16,7 @@
 // a permit.
 
 import {
-  LANE_LINE, PIECE_BURST, PIECE_EXTRA, PIECE_MULTIPLIER, PIECE_NS_A_UNIT, PIECE_V0,
+  LANE_LINE, LANE_TAKEN, PIECE_BURST, PIECE_EXTRA, PIECE_MULTIPLIER, PIECE_NS_A_UNIT, PIECE_V0,
 } from "./layout";
 import { ANSWER, CONSUME, DEBT } from "./decide";
 import { setOutcome } from "./outcome";
@@ -66,14 +66,19 @@ export function decideWarmUp(piece: usize, mode: i32, cost: u32, now: i64, wait:
   const free = load<i64>(lane, NEXT_FREE);
   const delay = max(0, f64(free - now) + load<f64>(lane, FRACTION));
   const stable = load<f64>(piece, PIECE_NS_A_UNIT);
-  const isNever = delay > 0 && stable == Infinity;
-  const isGranted = (mode & DEBT) != 0 || (!isNever && ceil(delay) <= f64(wait));
+  // At rate 0 nothing could ever be paid off: it takes nothing, so as to owe nothing when the rate comes back.
+  const isNever = stable == Infinity;
+  const isGranted = !isNever && ((mode & DEBT) != 0 || ceil(delay) <= f64(wait));
   const most = load<f64>(piece, PIECE_MULTIPLIER);
   if (isGranted && mode & CONSUME && cost) {
     const stored = (1 - load<f64>(lane, USED)) * most;
     const spent = min(f64(cost), stored);
-    const owed = min(9e17, timeFor(piece, stored, spent) + (f64(cost) - spent) * stable) + load<f64>(lane, FRACTION);
+    const price = min(9e17, timeFor(piece, stored, spent) + (f64(cost) - spent) * stable);
+    const owed = price + load<f64>(lane, FRACTION);
     const whole = floor(owed);
+    // What a cancel gives back: the time, and the share of the stored permits.
+    store<f64>(lane, price, LANE_TAKEN);
+    store<f64>(lane, most ? spent / most : 0, LANE_TAKEN + 8);
     const ahead = min(i64.MAX_VALUE / 4, free + i64(whole));
     store<i64>(lane, ahead, NEXT_FREE);
     store<f64>(lane, owed - whole, FRACTION);
@@ -91,9 +96,18 @@ export function decideWarmUp(piece: usize, mode: i32, cost: u32, now: i64, wait:
   return isGranted;
 }
 
-/** Gives `cost` permits back as time: what they would cost warm, and no more than is owed. */
-export function restoreWarmUp(piece: usize, cost: f64, now: i64): bool {
+/**
+ * A cancel gives back what the lane says that the reservation took, time and
+ * share. A refund gives back time: what `cost` permits take when warm, and no
+ * more than is owed.
+ */
+export function restoreWarmUp(piece: usize, cost: f64, act: u64, now: i64): bool {
   const free = load<i64>(lane, NEXT_FREE);
+  if (act) {
+    store<i64>(lane, free - i64(load<f64>(lane, LANE_TAKEN)), NEXT_FREE);
+    store<f64>(lane, max(0, load<f64>(lane, USED) - load<f64>(lane, LANE_TAKEN + 8)), USED);
+    return true;
+  }
   if (free <= now) return false;
   const back = min(f64(free - now), cost * load<f64>(piece, PIECE_NS_A_UNIT));
   store<i64>(lane, free - i64(back), NEXT_FREE);

@@ -149,6 +149,9 @@ export function tiersOf<Options extends { tiers?: Record<string, object> }>(opti
   checkOptions(tiers, 'tiers')
   return Object.entries(tiers).map(([name, own]) => {
     checkOptions(own, `tiers.${name}`)
-    return [name, { ...options, ...own, tiers: {} }]
+    const { limits, ...rest } = options as Options & { limits?: unknown }
+    // A tier with a rate or burst of its own has that one limit.
+    const base = limits !== undefined && ('rate' in own || 'burst' in own) ? rest : options
+    return [name, { ...base, ...own, tiers: {} } as Options]
   })
 }

@@ -30,25 +30,31 @@ export interface GroupDecision extends Decision {
 
 interface Charge {
   readonly bucket: Bucket
-  readonly cost: number
+  cost: number
   act: Act | undefined
   /** What it took: the cost, and what would have overflowed until a reservation acts. */
   taken: number
 }
 
-/** Throws if a part is not one, or if two belong to different tables. */
-function bucketsOf(parts: readonly Part[]): Charge[] {
+/** What is to be charged, bucket by bucket. Throws if a part is not one, or if two belong to different tables. */
+function chargesOf(parts: readonly Part[]): Charge[] {
   if (!Array.isArray(parts) || parts.length === 0) throw new TypeError(`"parts" expected an array of [limiter, key?, cost?], got ${shown(parts)}`)
   let table: Table | undefined
-  return parts.map((part: Part, i) => {
+  const charges: Charge[] = []
+  parts.forEach((part: Part, i) => {
     const policy = Array.isArray(part) ? policyOf(part[0]) : undefined
     if (!policy) throw new TypeError(`"parts[${i}]" expected [limiter, key?, cost?], got ${shown(Array.isArray(part) ? part[0] : part)}`)
     table ??= policy.table
     if (policy.table !== table) throw new RangeError(`"parts[${i}]" expected a limiter of the same Sluice as the others, got ${JSON.stringify(policy.name)} of another`)
     const [, key, cost = 1] = part
     checkCost(cost)
-    return { bucket: new Bucket(policy, key), cost, act: undefined, taken: 0 }
+    const bucket = new Bucket(policy, key)
+    // The same bucket twice is asked once for both costs.
+    const same = charges.find((each) => each.bucket.record === bucket.record && each.bucket.id === bucket.id)
+    if (same) checkCost((same.cost += cost))
+    else charges.push({ bucket, cost, act: undefined, taken: 0 })
   })
+  return charges
 }
 
 function giveBack(charges: readonly Charge[], nowMs: number): void {
@@ -57,15 +63,15 @@ function giveBack(charges: readonly Charge[], nowMs: number): void {
   }
 }
 
-/** Charges every part as of `nowMs`, or none: the answer. */
-function charge(charges: readonly Charge[], nowMs: number): GroupDecision {
+/** Charges every part at `nowMs`, or as of a later moment, or none: the answer. */
+function charge(charges: readonly Charge[], nowMs: number, asOfMs = nowMs): GroupDecision {
   let fewest: Decision | undefined
   for (let i = 0; i < charges.length; i++) {
     const each = charges[i]
-    const decision = each.bucket.ask(true, each.cost, nowMs)
+    const decision = each.bucket.ask(true, each.cost, nowMs, asOfMs)
     if (!decision.allowed) {
       giveBack(charges.slice(0, i), nowMs)
-      return refusal(charges, nowMs, i, decision)
+      return refusal(charges, asOfMs, i, decision)
     }
     each.act = each.bucket.act
     each.taken = each.bucket.taken[0]
@@ -75,10 +81,10 @@ function charge(charges: readonly Charge[], nowMs: number): GroupDecision {
 }
 
 /** The refusal of part `by`, with the longest wait that any part asks for. */
-function refusal(charges: readonly Charge[], nowMs: number, by: number, decision: Decision): GroupDecision {
+function refusal(charges: readonly Charge[], asOfMs: number, by: number, decision: Decision): GroupDecision {
   let { retryAfterMs, resetMs } = decision
   for (const { bucket, cost } of charges.slice(by + 1)) {
-    const other = bucket.ask(false, cost, nowMs)
+    const other = bucket.ask(false, cost, asOfMs)
     retryAfterMs = Math.max(retryAfterMs, other.retryAfterMs)
     resetMs = Math.max(resetMs, other.resetMs)
   }
@@ -87,7 +93,7 @@ function refusal(charges: readonly Charge[], nowMs: number, by: number, decision
 
 /** Takes the cost of every part, or of none. */
 export function all(parts: readonly Part[]): GroupDecision {
-  const charges = bucketsOf(parts)
+  const charges = chargesOf(parts)
   return charge(charges, charges[0].bucket.table.clock.now())
 }
 
@@ -129,7 +135,7 @@ function reserve(charges: readonly Charge[], maxWaitMs: number, nowMs: number): 
   let delayMs = 0
   let refusedBy: string | undefined
   for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
-    const answer = charge(charges, nowMs + delayMs)
+    const answer = charge(charges, nowMs, nowMs + delayMs)
     if (answer.allowed) return new GroupReservation(charges, true, nowMs, delayMs)
     refusedBy = answer.refusedBy
     delayMs += answer.retryAfterMs
@@ -143,7 +149,7 @@ export function reserveAll(parts: readonly Part[], options: ReserveOptions = {})
   checkOptions(options)
   const { maxWaitMs = Infinity } = options
   checkDuration('maxWaitMs', maxWaitMs)
-  const charges = bucketsOf(parts)
+  const charges = chargesOf(parts)
   return reserve(charges, maxWaitMs, charges[0].bucket.table.clock.now())
 }
 
@@ -156,7 +162,7 @@ export async function waitAll(parts: readonly Part[], options: { signal?: AbortS
   checkOptions(options)
   const { signal, timeoutMs = Infinity } = options
   checkDuration('timeoutMs', timeoutMs)
-  const charges = bucketsOf(parts)
+  const charges = chargesOf(parts)
   signal?.throwIfAborted()
   const { table } = charges[0].bucket
   const { clock } = table

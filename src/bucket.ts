@@ -57,16 +57,25 @@ export class Bucket {
     return this.table.kernel.decide(this.record, this.#select(mode | this.table.at.ANSWER), cost, nowMs, maxWaitMs) === 1
   }
 
-  /** Decides as of `nowMs`, taking what it grants or not. */
-  ask(takes: boolean, cost: number, nowMs: number): Decision {
-    return decisionIn(this.policy, this.decide(takes ? this.table.at.CONSUME : 0, cost, nowMs))
+  /** Decides at `nowMs`, or as of a later moment, taking what it grants or not. */
+  ask(takes: boolean, cost: number, nowMs: number, asOfMs = nowMs): Decision {
+    const { at, doubles, lane } = this.table
+    let mode = takes ? at.CONSUME : 0
+    if (asOfMs !== nowMs) {
+      mode |= at.AS_OF
+      doubles[(lane + at.LANE_REAL_MS) / 8] = nowMs
+    }
+    return decisionIn(this.policy, this.decide(mode, cost, asOfMs))
   }
 
-  /** What the last grant took of each limit, tokens: its cost, and what would have overflowed until it acts. */
+  /**
+   * What the last grant took, of each limit: tokens, its cost and what would have
+   * overflowed until it acts. Of a warm-up: ns, and the share of what was stored.
+   */
   get taken(): Float64Array {
     const { at, doubles, lane } = this.table
     const from = (lane + at.LANE_TAKEN) / 8
-    return doubles.slice(from, from + Math.max(1, this.policy.parts.length))
+    return doubles.slice(from, from + (this.policy.kind === 'warmUp' ? 2 : Math.max(1, this.policy.parts.length)))
   }
 
   /** The virtual time at which the last grant may act, in two halves; 0 if it charged nothing. */
@@ -76,7 +85,7 @@ export class Bucket {
       actLow: unsigned[(lane + at.LANE_ACT) / 4],
       actHigh: unsigned[(lane + at.LANE_ACT) / 4 + 1],
       generation: this.policy.generation,
-      taken: this.policy.parts.length ? this.taken : undefined,
+      taken: this.policy.isLine && !this.policy.isWindow ? this.taken : undefined,
     }
   }
 

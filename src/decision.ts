@@ -21,10 +21,11 @@ export function decisionIn(policy: Policy, allowed: boolean): Decision {
   const { at, doubles, words, lane } = policy.table
   const { parts } = policy
   const limitIndex = words[(lane + at.LANE_LIMIT) / 4]
+  const limit = parts.length ? parts[limitIndex].burst : policy.burst
   return {
     allowed,
-    limit: parts.length ? parts[limitIndex].burst : policy.burst,
-    remaining: doubles[(lane + at.LANE_REMAINING) / 8],
+    limit,
+    remaining: Math.min(limit, doubles[(lane + at.LANE_REMAINING) / 8]),
     retryAfterMs: allowed ? 0 : doubles[(lane + at.LANE_RETRY_NS) / 8] / 1e6,
     resetMs: doubles[(lane + at.LANE_RESET_NS) / 8] / 1e6,
     ...(parts.length && { limitIndex }),

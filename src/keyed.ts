@@ -99,9 +99,9 @@ export class KeyedLimiter {
   #granted(cost: number, timeoutMs: number, nowMs: number): BucketReservation {
     const reservation = this.#reserve(cost, timeoutMs, nowMs)
     if (reservation.granted) return reservation
-    const { burst, name } = this.#bucket.policy
-    if (cost > burst) {
-      throw new SluiceError('ERR_SLUICE_COST_ABOVE_BURST', `"cost" expected at most the burst of ${JSON.stringify(name)}, ${burst}, got ${cost}`)
+    const { mostAtOnce, name } = this.#bucket.policy
+    if (cost > mostAtOnce) {
+      throw new SluiceError('ERR_SLUICE_COST_ABOVE_BURST', `"cost" expected at most the burst of ${JSON.stringify(name)}, ${mostAtOnce}, got ${cost}`)
     }
     if (reservation.delayMs === Infinity) {
       throw new SluiceError('ERR_SLUICE_NEVER', `${JSON.stringify(name)} has rate 0 and fewer than ${cost} tokens: a wait would never end`)

@@ -1,7 +1,7 @@
 // Policies: named, appended to the table once, seen by every thread. A record
 // never moves, so a policy is the address of its record.
 
-import { SluiceError } from './errors.js'
+import { MAX_COST, SluiceError } from './errors.js'
 import { countBits, firstPiece, isRunDown, mostAWindow, nextPiece, type Limits, type Older, type Piece, type ScaleLimits } from './scale.js'
 import type { Table } from './table.js'
 
@@ -77,6 +77,17 @@ export class Policy {
     }
   }
 
+  /** Its keys live in lines. */
+  get isLine(): boolean {
+    return this.kind === 'slottedWindow' || this.kind === 'limits' || this.kind === 'warmUp'
+  }
+
+  /** Largest cost that can ever be had at once. */
+  get mostAtOnce(): number {
+    if (this.kind === 'warmUp') return Infinity
+    return this.parts.length ? Math.min(...this.parts.map((part) => (part.rate === Infinity ? Infinity : part.burst))) : this.burst
+  }
+
   get isWindow(): boolean {
     return this.kind === 'fixedWindow' || this.kind === 'slidingWindow' || this.kind === 'slottedWindow'
   }
@@ -103,14 +114,15 @@ export class Policy {
     return this.#piece
   }
 
-  /** Tokens per second. */
+  /** Tokens per second; of several limits, the first one's. */
   get rate(): number {
-    return this.#current().limits.rate
+    return this.parts[0]?.rate ?? this.#current().limits.rate
   }
 
-  /** Tokens; of a warm-up, the most permits stored. */
+  /** Tokens; of several limits, the first one's; of a warm-up, the most permits stored. */
   get burst(): number {
-    return this.kind === 'warmUp' ? this.#current().burstTokens : this.#current().limits.burst
+    if (this.kind === 'warmUp') return this.#current().burstTokens
+    return this.parts[0]?.burst ?? this.#current().limits.burst
   }
 
   /** The limits that this policy joins, in their order; none for most. */
@@ -198,7 +210,7 @@ export function definePolicy(table: Table, name: string, kind: PolicyKind, limit
     if (existing) {
       const declared = existing.declared
       const isSame = declared.rate === limits.rate && declared.burst === limits.burst && declared.extra === limits.extra
-      if (existing.kind === kind && isSame && declared.flags === flags) return existing
+      if (existing.kind === kind && isSame && declared.flags === flags && existing.parts.length === parts.length) return existing
       throw new SluiceError(
         'ERR_SLUICE_POLICY_EXISTS',
         `policy ${JSON.stringify(name)} exists as ${described(existing.kind, declared)}, got ${described(kind, { ...limits, flags })}; use another name, or setRate() and setBurst()`,
@@ -235,10 +247,13 @@ function described(kind: PolicyKind, { rate, burst, extra, flags }: Declared): s
   return `${kind} { rate: ${rate}, burst: ${burst}${extra ? `, window or queue: ${extra}` : ''}${flags ? `, flags: ${flags}` : ''} }`
 }
 
-/** Throws RangeError if a window's limit has no room in a word for 30 years. */
+/** Throws RangeError if a window's limit has no room in its word or line for 30 years. */
 function checkWindow(table: Table, kind: PolicyKind, { burst, extra }: Limits): void {
   const most =
-    kind === 'slidingWindow' ? 2 ** countBits(extra) - 1 : kind === 'fixedWindow' ? mostAWindow(extra, scaleLimits(table)) : Infinity
+    kind === 'slidingWindow' ? 2 ** countBits(extra) - 1
+    : kind === 'fixedWindow' ? mostAWindow(extra, scaleLimits(table))
+    : kind === 'slottedWindow' ? MAX_COST
+    : Infinity
   if (burst > most) throw new RangeError(`"limit" expected at most ${most} for a ${kind} of ${extra / 1e6} ms, got ${burst}`)
 }
 

@@ -61,8 +61,8 @@ export class LeakyPool<Task = unknown, Result = unknown> {
     checkInteger('workers', workers, 1, 1024)
     checkInteger('queue', queue, 0, MAX_COST)
     this.#own = home ? undefined : Sluice.create({ capacity: 1, lineCapacity: 1, maxThreads: 1 })
-    // One waits for the bucket at a time: the pump.
-    this.#limiter = (home?.sluice ?? this.#own!).leakyBucket(home?.name ?? 'pool', { rate, queue: 1 })
+    // The tasks wait here; in the bucket waits one for each pool that shares it.
+    this.#limiter = (home?.sluice ?? this.#own!).leakyBucket(home?.name ?? 'pool', { rate, queue: 1024 })
     this.#pool = new Piscina({ ...piscina, filename, minThreads: workers, maxThreads: workers })
     this.#workers = workers
     this.#most = queue

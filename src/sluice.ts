@@ -202,6 +202,7 @@ export class Sluice {
     checkOptions(options)
     const wanted = read(options)
     const tiers = tiersOf(options).map(([tier, own]) => [tierName(name, tier), read(own)] as const)
+    for (const each of [name, ...tiers.map(([tier]) => tier)]) checkName(this.#open(), each)
     const policy = this.#define(name, wanted)
     for (const [tier, definition] of tiers) this.#define(tier, definition)
     return this.#limiterOf(policy)
