@@ -367,13 +367,13 @@ describe('a hierarchy', () => {
 describe('4 threads on shared parts', { timeout: 60_000 }, () => {
   it.each<[string, (sluice: Sluice, name: string, most: number) => Limiter]>([
     ['token buckets', (sluice, name, most) => sluice.tokenBucket(name, { rate: 1, burst: most })],
-    ['fixed windows', (sluice, name, most) => sluice.fixedWindow(name, { limit: most, windowMs: 1000 })],
-    ['sliding windows', (sluice, name, most) => sluice.slidingWindow(name, { limit: most, windowMs: 1000 })],
-    ['windows with slots', (sluice, name, most) => sluice.slidingWindow(name, { limit: most, windowMs: 1000, slots: 4 })],
+    ['fixed windows', (sluice, name, most) => sluice.fixedWindow(name, { limit: most, windowMs: 60_000 })],
+    ['sliding windows', (sluice, name, most) => sluice.slidingWindow(name, { limit: most, windowMs: 60_000 })],
+    ['windows with slots', (sluice, name, most) => sluice.slidingWindow(name, { limit: most, windowMs: 60_000, slots: 4 })],
     ['several limits', (sluice, name, most) => sluice.tokenBucket(name, { limits: [{ rate: 1, burst: most }, { rate: 2, burst: 2 * most }] })],
   ])('of %s never pass any of them, and at rest exactly all of the allowance is admitted', async (kind, make) => {
     const { sluice } = create()
-    const [userMost, tenantMost, globalMost] = [60_000, 100_000, 160_000]
+    const [userMost, tenantMost, globalMost] = [100_000, 160_000, 260_000]
     const user = make(sluice, 'user', userMost)
     const tenant = make(sluice, 'tenant', tenantMost)
     const global = make(sluice, 'global', globalMost)
@@ -389,7 +389,7 @@ describe('4 threads on shared parts', { timeout: 60_000 }, () => {
       limiter.allow(key)
       used.set(`${limiter.name} ${key}`, 1)
     }
-    const crew = await Crew.hire<number[]>(4, 'algorithms-jobs.js', 'groups', sluice.handle, { groups, calls: 80_000 })
+    const crew = await Crew.hire<number[]>(4, 'algorithms-jobs.js', 'groups', sluice.handle, { groups, calls: 130_000 })
     const reports = await crew.work()
     const admitted = groups.map((_, i) => sum(reports.map((report) => report[i])))
     const tally = (counts: readonly number[]): void =>

@@ -125,13 +125,8 @@ export class ModelFixedWindow extends ModelWindow {
     super.put(nowNs, place, cost)
   }
 
-  /** A debt straddles windows no more than a grant does, unless it is more than a window holds: then it fills those to come. */
+  /** A charge lets nothing lapse: what does not fit a window fills those to come. */
   override charge(nowNs: bigint, cost: bigint): void {
-    const firstNs = this.firstNs(nowNs, cost)
-    if (firstNs !== undefined) {
-      this.reserve(nowNs, cost, firstNs - nowNs)
-      return
-    }
     for (let place = this.front(nowNs); cost > 0n; place++) {
       const some = smaller(cost, this.limit - this.count(place))
       if (some > 0n) super.put(nowNs, place, some)
