@@ -2,7 +2,7 @@
 // under way, a claim may show as BUSY and a word may be newer than its clock.
 
 import {
-  AHEAD_LIMIT, BUSY, FLAG_LINE, FLAG_SLIDING, LINE_SET_BYTES, LINE_SLOT_COUNT, POLICY_FLAGS, HEADER_POLICY_COUNT, HEADER_POLICY_LOCK, LANE_BATCH, LOCKS, LOCK_BYTES, LOCK_COUNT, PIECE_BURST, PIECE_FLAGS,
+  AHEAD_LIMIT, BUSY, FLAG_LINE, FLAG_SLIDING, LINE_OWNER_BITS, LINE_SET_BYTES, LINE_SLOT_COUNT, POLICY_FLAGS, HEADER_POLICY_COUNT, HEADER_POLICY_LOCK, LANE_BATCH, LOCKS, LOCK_BYTES, LOCK_COUNT, PIECE_BURST, PIECE_FLAGS,
   POLICIES, POLICY_BITS, POLICY_BYTES, POLICY_LOCK, POLICY_VERSION, SET_BYTES, SLOTS_END, SLOT_STATE, SLOT_STEP, TAG_BITS,
 } from "./layout";
 import { nanoseconds, pieceOf, reading, translated } from "./clock";
@@ -77,6 +77,7 @@ export function audit(ms: f64): void {
   for (let set = lineSets; set < lineEnd; set += LINE_SET_BYTES) {
     for (let slot = set; slot < set + usize(LINE_SLOT_COUNT) * SLOT_STEP; slot += SLOT_STEP) {
       const key = atomic.load<u64>(slot);
+      if (load<i32>(lineOf(slot)) & LINE_OWNER_BITS) add(AUDIT_LOCKS);
       if (!key) continue;
       add(AUDIT_USED);
       const number = key & POLICY_BITS;
@@ -85,8 +86,7 @@ export function audit(ms: f64): void {
         add(AUDIT_STRANGERS);
         continue;
       }
-      if (!copyLine(lineOf(slot))) add(AUDIT_LOCKS);
-      else if (lineLack(policy, now) <= 0) add(AUDIT_FRESH);
+      if (copyLine(lineOf(slot)) && lineLack(policy, now) <= 0) add(AUDIT_FRESH);
       const other = otherLineSet(set, key);
       for (let place: usize = 0; place < usize(LINE_SLOT_COUNT); place++) {
         const same = set + place * SLOT_STEP;

@@ -19,7 +19,7 @@ import {
   POLICY_VERSION, SLOT_STATE, STATS_ALLOWED, STATS_CONTENDED, STATS_DENIED, TAG_BITS,
 } from "./layout";
 import { isCurrent, isQuick, isWithinLife, pieceOf, policyOf, quickReading, translated } from "./clock";
-import { count, lane, yieldTo } from "./thread";
+import { count, lane, PATIENCE, yieldTo } from "./thread";
 import { CLAIM_AGAIN, CLAIM_FULL, claim, find } from "./table";
 import { quickSliding, SLIDING_RARE, SLIDING_REFUSED } from "./sliding";
 import { CONSUME, decideAt, full, HINTED, LOOK_UP } from "./decide";
@@ -31,7 +31,7 @@ import { CONSUME, decideAt, full, HINTED, LOOK_UP } from "./decide";
 export function allowKey(policy: usize, key: u64, a: usize, b: usize, cost: u32, now: i64): i32 {
   let tries = -1;
   while (true) {
-    tries++;
+    if (++tries > PATIENCE) return refused(policy);
     const version = atomic.load<u32>(policy, POLICY_VERSION);
     const piece = pieceOf(policy, version);
     if (!isQuick(piece, now)) {
@@ -50,12 +50,13 @@ export function allowKey(policy: usize, key: u64, a: usize, b: usize, cost: u32,
     store<u32>(lane, u32(slot), LANE_SLOT);
     if (!slot) {
       if (!cost) return admitted(policy);
-      const claimed = claim(policy, key, a, b, floor + need, now, tries);
+      const claimed = claim(policy, version, key, a, b, floor + need, now, tries);
       if (claimed == CLAIM_AGAIN) continue;
       return claimed == CLAIM_FULL ? full(policy) : admitted(policy);
     }
     const seen = atomic.load<u64>(slot, SLOT_STATE);
-    if (atomic.load<u64>(slot) != key) continue;
+    // The version after the state: else a word of a later scale could pass for one of this.
+    if (atomic.load<u64>(slot) != key || !isCurrent(policy, version)) continue;
     let z = seen;
     if ((seen & TAG_BITS) != (v & TAG_BITS)) {
       if ((seen & TAG_BITS) == BUSY) {

@@ -5,13 +5,13 @@ import {
   POLICY_VERSION, STATS_ALLOWED, STATS_CONTENDED, STATS_DENIED, STATS_SHADOWED,
 } from "./layout";
 import { isCurrent, pieceOf } from "./clock";
-import { ANSWER, answer, CONSUME, full, GLOBAL, HINTED, LOOK_UP } from "./decide";
+import { ANSWER, answer, CONSUME, full, giveUp, GLOBAL, HINTED, LOOK_UP } from "./decide";
 import { claimLine, clearLine, copyLine, findLine, lineOf, otherLineSet, swapLine } from "./line";
 import { outAct, outDelayNs, outResetNs, outRetryNs, outTokens } from "./outcome";
 import { decideParts, restoreParts } from "./parts";
 import { decideRing, restoreRing } from "./ring";
 import { CLAIM_AGAIN, CLAIM_FULL } from "./table";
-import { count, lane, yieldTo } from "./thread";
+import { count, lane, PATIENCE, yieldTo } from "./thread";
 import { decideWarmUp, restoreWarmUp } from "./warmup";
 
 const LINE_AGAIN: usize = 1;
@@ -49,7 +49,7 @@ function fetch(policy: usize, mode: i32, tries: i32): usize {
 export function decideLine(policy: usize, mode: i32, cost: u32, now: i64, wait: i64): i32 {
   let tries = -1;
   while (true) {
-    tries++;
+    if (++tries > PATIENCE) return giveUp(policy);
     const version = atomic.load<u32>(policy, POLICY_VERSION);
     const piece = pieceOf(policy, version);
     const flags = load<i32>(piece, PIECE_FLAGS);
@@ -100,8 +100,7 @@ export function decideLine(policy: usize, mode: i32, cost: u32, now: i64, wait: 
 /** As `restore`, for lines. */
 export function restoreLine(policy: usize, mode: i32, cost: f64, act: u64, now: i64): i32 {
   let tries = -1;
-  while (true) {
-    tries++;
+  while (++tries <= PATIENCE) {
     const piece = pieceOf(policy, atomic.load<u32>(policy, POLICY_VERSION));
     const flags = load<i32>(piece, PIECE_FLAGS);
     const line = fetch(policy, mode, tries);
@@ -115,13 +114,13 @@ export function restoreLine(policy: usize, mode: i32, cost: f64, act: u64, now: 
     if (swapLine(line)) return 1;
     count(policy, STATS_CONTENDED);
   }
+  return 0;
 }
 
 /** Makes the line that of a key never seen. */
 export function resetLine(policy: usize, mode: i32): void {
   let tries = -1;
-  while (true) {
-    tries++;
+  while (++tries <= PATIENCE) {
     const line = fetch(policy, mode, tries);
     if (line == LINE_AGAIN) continue;
     if (!line) return;

@@ -8,7 +8,7 @@ import {
   STATS_FULL_DENIED, STATS_SHADOWED, TAG_BITS,
 } from "./layout";
 import { isCurrent, nanoseconds, nanosecondsUntil, pieceOf, reading, translated, wholeNanosecondsUntil } from "./clock";
-import { count, lane, yieldTo } from "./thread";
+import { count, lane, PATIENCE, yieldTo } from "./thread";
 import { CLAIM_AGAIN, CLAIM_FULL, claim, find } from "./table";
 import { decideLine } from "./decide-line";
 import { decideSliding } from "./sliding";
@@ -87,7 +87,7 @@ export function decideAt(policy: usize, mode: i32, cost: u32, now: i64, maxWait:
   if (kind & FLAG_SLIDING) return decideSliding(policy, mode, cost, now, kind & FLAG_SHADOW ? 0 : maxWait);
   let tries = -1;
   while (true) {
-    tries++;
+    if (++tries > PATIENCE) return giveUp(policy);
     const version = atomic.load<u32>(policy, POLICY_VERSION);
     const piece = pieceOf(policy, version);
     const v = reading(piece, now);
@@ -147,7 +147,7 @@ export function decideAt(policy: usize, mode: i32, cost: u32, now: i64, maxWait:
 
     if (isGranted && mode & CONSUME && cost) {
       if (!slot) {
-        const claimed = claim(policy, load<u64>(lane, LANE_KEY), load<u32>(lane, LANE_SET_A), load<u32>(lane, LANE_SET_B), next, now, tries);
+        const claimed = claim(policy, version, load<u64>(lane, LANE_KEY), load<u32>(lane, LANE_SET_A), load<u32>(lane, LANE_SET_B), next, now, tries);
         if (claimed == CLAIM_AGAIN) continue;
         if (claimed == CLAIM_FULL) {
           const answered = full(policy);
@@ -178,6 +178,13 @@ export function decideAt(policy: usize, mode: i32, cost: u32, now: i64, maxWait:
     }
     return i32(isGranted || isShadowed);
   }
+}
+
+/** The answer of a call that has lost its patience: not now. */
+export function giveUp(policy: usize): i32 {
+  count(policy, STATS_DENIED);
+  answer(0, 1e6, 0, 1e6, 0);
+  return 0;
 }
 
 /** Where a cost of `need` may begin at or after z: in z's own window if it fits, else in the next. */

@@ -167,6 +167,7 @@ export const LOCK_SLOT: usize = 4;
 //   128 hash state, 4 x u64
 //   192 staged piece (128 bytes)   320 staged name (96 bytes)
 //   416 limit that decided i32    420 slot that decided u32
+//   424 parent thread i32         428 line being written u32
 //   448 a line (64 bytes)
 //   512 batch: 32 entries of 16 bytes: key word u64, set a u32, set b u32
 //  1024 batch answers, 1 byte each
@@ -193,6 +194,8 @@ export const LANE_PIECE: usize = 192;
 export const LANE_NAME: usize = 320;
 export const LANE_LIMIT: usize = 416;
 export const LANE_SLOT: usize = 420;
+export const LANE_PARENT: usize = 424;
+export const LANE_HELD: usize = 428;
 export const LANE_LINE: usize = 448;
 export const LANE_BATCH: usize = 512;
 export const LANE_ANSWERS: usize = 1024;

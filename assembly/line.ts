@@ -19,15 +19,15 @@
 // then hold a part of that writer's last charge.
 
 import {
-  EVICT, FLAG_PARTS, FLAG_RING, HEADER_WHEN_FULL, LANE_LINE, LINE_BYTES, LINE_GROUP_SETS, LINE_OWNER_BITS,
-  LINE_SET_BYTES, LINE_SLOT_COUNT, LINE_VERSION_STEP, PIECE_FLAGS, POLICIES, POLICY_BITS, POLICY_BYTES, POLICY_COUNT,
-  POLICY_FLAGS, FLAG_LINE, POLICY_GLOBAL, POLICY_VERSION, SLOT_STEP, STATS_CLAIMED, STATS_CONTENDED, STATS_EVICTED,
+  EVICT, FLAG_PARTS, FLAG_RING, HEADER_WHEN_FULL, LANE_HELD, LANE_LINE, LINE_BYTES, LINE_GROUP_SETS, LINE_OWNER_BITS,
+  LINE_SET_BYTES, LINE_SLOT_COUNT, LINE_VERSION_STEP, PIECE_FLAGS, POLICIES, POLICY_BITS, POLICY_BYTES,
+  POLICY_VERSION, SLOT_STEP, STATS_CLAIMED, STATS_CONTENDED, STATS_EVICTED, THREADS, THREAD_BYTES,
 } from "./layout";
 import { pieceOf } from "./clock";
 import { partsLack } from "./parts";
 import { ringLack } from "./ring";
 import { CLAIM_AGAIN, CLAIM_FULL, CLAIM_TAKEN, matches, stripeOf } from "./table";
-import { count, lane, lineSetCount, lineSets, owner, yieldTo } from "./thread";
+import { count, lane, owner, yieldTo } from "./thread";
 import { warmUpLack } from "./warmup";
 
 /** The line set that goes with `set` for this key word: another of the same group. */
@@ -90,6 +90,8 @@ function storeLine(line: usize): void {
 /** Puts the lane's line back, if the line is as it was copied. */
 export function swapLine(line: usize): bool {
   const word = load<i32>(lane, LANE_LINE);
+  // So that whoever buries this thread knows where to look.
+  store<u32>(lane, u32(line), LANE_HELD);
   if (atomic.cmpxchg<i32>(line, word, word | owner) != word) return false;
   // Held from here: straight line only.
   storeLine(line);
@@ -148,9 +150,10 @@ export function claimLine(policy: usize, key: u64, a: usize, b: usize, now: i64,
     yieldTo(policy, tries);
     return CLAIM_AGAIN;
   }
-  if (least > 0 && load<i32>(0, HEADER_WHEN_FULL) != EVICT) return CLAIM_FULL;
+  if (least > 0 && load<i32>(0, HEADER_WHEN_FULL) != EVICT) return findLine(key, a, b) ? CLAIM_AGAIN : CLAIM_FULL;
 
   const line = lineOf(victim);
+  store<u32>(lane, u32(line), LANE_HELD);
   const lock = stripeOf(key);
   if (atomic.cmpxchg<i32>(lock, 0, owner) != 0) {
     yieldTo(policy, tries);
@@ -179,31 +182,12 @@ export function claimLine(policy: usize, key: u64, a: usize, b: usize, now: i64,
   return CLAIM_TAKEN;
 }
 
-// @ts-ignore: decorator
-@inline
-function openLine(line: usize, dead: i32): i32 {
+/** Opens the line that a thread which is gone for good held: how many it held. */
+export function recoverLine(dead: i32): i32 {
+  const line = usize(load<u32>(THREADS + usize(dead - 1) * THREAD_BYTES, LANE_HELD));
+  if (!line) return 0;
   const word = atomic.load<i32>(line);
   if ((word & LINE_OWNER_BITS) != dead) return 0;
   atomic.store<i32>(line, (word & ~LINE_OWNER_BITS) + LINE_VERSION_STEP);
   return 1;
-}
-
-/** Opens the lines that a thread which is gone for good held: how many. */
-export function recoverLines(dead: i32): i32 {
-  let held = 0;
-  let areUsed = false;
-  for (let i = 0; i < POLICY_COUNT; i++) {
-    const policy = POLICIES + usize(i) * POLICY_BYTES;
-    if (!(load<i32>(policy, POLICY_FLAGS) & FLAG_LINE)) continue;
-    areUsed = true;
-    held += openLine(policy + POLICY_GLOBAL, dead);
-  }
-  if (!areUsed) return held;
-  const end = lineSets + usize(lineSetCount) * LINE_SET_BYTES;
-  for (let set = lineSets; set < end; set += LINE_SET_BYTES) {
-    for (let i: usize = 0; i < usize(LINE_SLOT_COUNT); i++) {
-      if (atomic.load<u64>(set + i * SLOT_STEP)) held += openLine(lineOf(set + i * SLOT_STEP), dead);
-    }
-  }
-  return held;
 }

@@ -68,12 +68,15 @@ export function readingOf(policy: usize, ms: f64): u64 {
   return reading(pieceOf(policy, atomic.load<u32>(policy, POLICY_VERSION)), nanoseconds(ms));
 }
 
+/** Rewrites a word that carries `tag`, while `slot` (0: the global bucket) is the policy's. */
 // @ts-ignore: decorator
 @inline
-function retagWord(policy: usize, at: usize, tag: u64): void {
+function retagWord(policy: usize, slot: usize, at: usize, tag: u64): void {
+  const number = u64((policy - POLICIES) / POLICY_BYTES);
   while (true) {
     const word = atomic.load<u64>(at);
     if (!word || (word & TAG_BITS) != tag) return;
+    if (slot && (atomic.load<u64>(slot) & POLICY_BITS) != number) return;
     const version = atomic.load<u32>(policy, POLICY_VERSION);
     const moved = translated(pieceOf(policy, version), word);
     if (isCurrent(policy, version) && atomic.cmpxchg<u64>(at, word, moved) == word) return;
@@ -82,12 +85,12 @@ function retagWord(policy: usize, at: usize, tag: u64): void {
 
 /** Rewrites every word of a policy that carries `tag`, so that the tag can be used again. */
 export function retag(policy: usize, tag: u64): void {
-  retagWord(policy, policy + POLICY_GLOBAL, tag);
+  retagWord(policy, 0, policy + POLICY_GLOBAL, tag);
   const number = u64((policy - POLICIES) / POLICY_BYTES);
   const end = sets + usize(setCount) * SET_BYTES;
   for (let set = sets; set < end; set += SET_BYTES) {
     for (let slot = set; slot < set + SLOTS_END; slot += SLOT_STEP) {
-      if ((atomic.load<u64>(slot) & POLICY_BITS) == number) retagWord(policy, slot + SLOT_STATE, tag);
+      if ((atomic.load<u64>(slot) & POLICY_BITS) == number) retagWord(policy, slot, slot + SLOT_STATE, tag);
     }
   }
   retagLines(policy, tag);

@@ -5,7 +5,7 @@ import {
   STATS_CONTENDED, TAG_BITS,
 } from "./layout";
 import { isCurrent, nanoseconds, pieceOf, reading, translated, wholeNanosecondsUntil } from "./clock";
-import { count, lane, yieldTo } from "./thread";
+import { count, lane, PATIENCE, yieldTo } from "./thread";
 import { isOurs, target } from "./decide";
 import { resetLine, restoreLine } from "./decide-line";
 import { untilRingAct } from "./ring";
@@ -20,8 +20,7 @@ export function restore(policy: usize, mode: i32, cost: f64, act: u64, ms: f64):
   const now = nanoseconds(ms);
   if (load<i32>(policy, POLICY_FLAGS) & FLAG_LINE) return restoreLine(policy, mode, cost, act, now);
   let tries = -1;
-  while (true) {
-    tries++;
+  while (++tries <= PATIENCE) {
     const version = atomic.load<u32>(policy, POLICY_VERSION);
     const piece = pieceOf(policy, version);
     const v = reading(piece, now);
@@ -55,6 +54,7 @@ export function restore(policy: usize, mode: i32, cost: f64, act: u64, ms: f64):
     if (atomic.cmpxchg<u64>(slot, seen, z - back, SLOT_STATE) == seen) return 1;
     count(policy, STATS_CONTENDED);
   }
+  return 0;
 }
 
 /** Makes the bucket hold `tokens` (fractions and debts too), at most its burst. */
@@ -63,8 +63,7 @@ export function setTokens(policy: usize, mode: i32, tokens: f64, ms: f64): void 
   // A line is made full, whatever the tokens: nobody sets another number.
   if (load<i32>(policy, POLICY_FLAGS) & FLAG_LINE) return resetLine(policy, mode);
   let tries = -1;
-  while (true) {
-    tries++;
+  while (++tries <= PATIENCE) {
     const version = atomic.load<u32>(policy, POLICY_VERSION);
     const piece = pieceOf(policy, version);
     const v = reading(piece, now);

@@ -21,9 +21,9 @@ import {
   POLICY_VERSION, SLOT_STATE, STATS_ALLOWED, STATS_CONTENDED, STATS_DENIED, STATS_SHADOWED, TAG_BITS, FLAG_SHADOW,
 } from "./layout";
 import { highProduct, isCurrent, pieceOf, sinceStart, windowsIn } from "./clock";
-import { count, lane, yieldTo } from "./thread";
+import { count, lane, PATIENCE, yieldTo } from "./thread";
 import { CLAIM_AGAIN, CLAIM_FULL, claim } from "./table";
-import { ANSWER, answer, CONSUME, DEBT, full, isOurs, LOOK_UP, LOST, target } from "./decide";
+import { ANSWER, answer, CONSUME, DEBT, full, giveUp, isOurs, LOOK_UP, LOST, target } from "./decide";
 
 /** Windows are numbered from 1, so that a zero word is older than all. */
 const FIRST_WINDOW: u64 = 1;
@@ -96,7 +96,7 @@ export function quickSliding(piece: usize, word: u64, cost: u32, now: i64): u64 
 export function decideSliding(policy: usize, mode: i32, cost: u32, now: i64, wait: i64): i32 {
   let tries = -1;
   while (true) {
-    tries++;
+    if (++tries > PATIENCE) return giveUp(policy);
     const version = atomic.load<u32>(policy, POLICY_VERSION);
     const piece = pieceOf(policy, version);
     const bits = u64(load<u32>(piece, PIECE_TOKEN_SHIFT));
@@ -161,7 +161,7 @@ export function decideSliding(policy: usize, mode: i32, cost: u32, now: i64, wai
       const sum = actCounted + cost > mask ? mask : actCounted + cost;
       const next = (act << (2 * bits + 2)) | (actFormer << (bits + 2)) | (sum << 2);
       if (!slot) {
-        const claimed = claim(policy, load<u64>(lane, LANE_KEY), load<u32>(lane, LANE_SET_A), load<u32>(lane, LANE_SET_B), next, now, tries);
+        const claimed = claim(policy, version, load<u64>(lane, LANE_KEY), load<u32>(lane, LANE_SET_A), load<u32>(lane, LANE_SET_B), next, now, tries);
         if (claimed == CLAIM_AGAIN) continue;
         if (claimed == CLAIM_FULL) {
           const answered = full(policy);

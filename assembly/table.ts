@@ -35,7 +35,7 @@ import {
   STATS_CLAIMED, STATS_EVICTED, TAG_BITS, POLICY_VERSION, HEADER_POLICY_LOCK, BURST_LIMIT,
 } from "./layout";
 import { isCurrent, pieceOf, reading, translated } from "./clock";
-import { recoverLines } from "./line";
+import { recoverLine } from "./line";
 import { count, lineSets, owner, yieldTo } from "./thread";
 import { slidingLack } from "./sliding";
 
@@ -109,6 +109,12 @@ function lack(key: u64, word: u64, now: i64): f64 {
   }
 }
 
+// @ts-ignore: decorator
+@inline
+function isBusy(slot: usize): bool {
+  return (atomic.load<u64>(slot, SLOT_STATE) & TAG_BITS) == BUSY;
+}
+
 /** Answers of `claim`. */
 export const CLAIM_AGAIN: i32 = 0;
 export const CLAIM_TAKEN: i32 = 1;
@@ -117,17 +123,18 @@ export const CLAIM_FULL: i32 = 2;
 /**
  * Gives a key that has no slot one whose state is `word`. CLAIM_FULL if both
  * sets hold only keys that are not fresh and the table does not evict;
- * CLAIM_AGAIN if the key or the victim was taken meanwhile: look up again.
+ * CLAIM_AGAIN if the key or the victim was taken, or the policy changed,
+ * meanwhile: look up again.
  */
-export function claim(policy: usize, key: u64, a: usize, b: usize, word: u64, now: i64, tries: i32): i32 {
+export function claim(policy: usize, version: u32, key: u64, a: usize, b: usize, word: u64, now: i64, tries: i32): i32 {
   let victim: usize = 0, victimKey: u64 = 0, seen: u64 = 0;
   let least = Infinity;
 
   let emptyA: usize = 0, emptyB: usize = 0;
   let usedA = 0, usedB = 0;
   for (let i: usize = 0; i < SLOTS_END; i += SLOT_STEP) {
-    if (atomic.load<u64>(a + i)) usedA++; else emptyA = a + i;
-    if (atomic.load<u64>(b + i)) usedB++; else emptyB = b + i;
+    if (atomic.load<u64>(a + i)) usedA++; else if (!isBusy(a + i)) emptyA = a + i;
+    if (atomic.load<u64>(b + i)) usedB++; else if (!isBusy(b + i)) emptyB = b + i;
   }
   if (emptyA | emptyB) {
     victim = emptyA && (!emptyB || usedA <= usedB) ? emptyA : emptyB;
@@ -156,7 +163,7 @@ export function claim(policy: usize, key: u64, a: usize, b: usize, word: u64, no
       yieldTo(policy, tries);
       return CLAIM_AGAIN;
     }
-    if (least > 0 && load<i32>(0, HEADER_WHEN_FULL) != EVICT) return CLAIM_FULL;
+    if (least > 0 && load<i32>(0, HEADER_WHEN_FULL) != EVICT) return find(key, a, b) ? CLAIM_AGAIN : CLAIM_FULL;
     // The same word again would let a decider of the old key swap it.
     if (word == seen) word += TAG_BITS + 1;
   }
@@ -168,7 +175,7 @@ export function claim(policy: usize, key: u64, a: usize, b: usize, word: u64, no
   }
   // Held from here: straight line only.
   let isTaken = 0;
-  if (!(matches(a, key) | matches(b, key))) {
+  if (!(matches(a, key) | matches(b, key)) && isCurrent(policy, version)) {
     store<u32>(lock, u32(victim), LOCK_SLOT);
     if (atomic.load<u64>(victim) == victimKey) {
       if (atomic.cmpxchg<u64>(victim, seen, (u64(owner) << 2) | BUSY, SLOT_STATE) == seen) {
@@ -203,7 +210,7 @@ export function recover(dead: i32): i32 {
     atomic.store<i32>(lock, 0);
     held++;
   }
-  held += recoverLines(dead);
+  held += recoverLine(dead);
   for (let i = 0; i < POLICY_COUNT; i++) {
     if (atomic.cmpxchg<i32>(POLICIES + usize(i) * POLICY_BYTES, dead, 0, POLICY_LOCK) == dead) held++;
   }

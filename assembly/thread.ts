@@ -54,6 +54,12 @@ export function count(policy: usize, counter: usize): void {
 }
 
 /**
+ * Tries before a call gives up and is refused, about a second: whoever is in the
+ * way may have died, and is buried only when this thread's event loop turns.
+ */
+export const PATIENCE: i32 = 20000;
+
+/**
  * Lets others go first: returns at once for the first tries, then sleeps for
  * 50 µs a try. Nobody wakes a sleeper, so no wake-up can be lost with a thread.
  */

@@ -18,6 +18,8 @@ export type SluiceErrorCode =
   | 'ERR_SLUICE_NO_POLICY'
   | 'ERR_SLUICE_TOO_MANY_POLICIES'
   | 'ERR_SLUICE_TOO_MANY_THREADS'
+  /** A thread was stopped while it changed a policy, and is not known to be dead yet. */
+  | 'ERR_SLUICE_LOCKED'
   /** A handle from another version of sluice, or no handle at all. */
   | 'ERR_SLUICE_LAYOUT'
   /** Blocking the main thread would stop the timers that others wait for. */

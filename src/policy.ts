@@ -135,7 +135,8 @@ export class Policy {
   /** Changes rate or burst for all keys at once, from now on. What was earned until now stays earned. */
   set(wanted: Partial<Limits>, nowMs = this.table.clock.now()): void {
     const { table } = this
-    const { kernel } = table
+    const { at, kernel } = table
+    let attempt = 0
     for (;;) {
       const [piece, version] = this.#read()
       const v = BigInt.asUintN(64, kernel.readingOf(this.record, nowMs))
@@ -149,13 +150,15 @@ export class Policy {
       }
       const next = nextPiece(piece, v, nanoseconds(nowMs), limits, this.isGlobalOnly, scaleLimits(table))
       if (next.generation !== piece.generation) {
-        // The tag was last used three scales ago. A decision that is under way
-        // since then, in a thread that was stopped, gets time to end.
-        if (piece.generation % 3 === 2) Atomics.wait(pause, 0, 0, 20)
+        // Its tag was last used three scales ago. Words are rewritten first; a claim
+        // that is under way since then, in a thread that was stopped, gets time to end.
+        if (next.generation > 2) Atomics.wait(pause, 0, 0, 5)
         kernel.retag(this.record, BigInt(next.generation % 3))
       }
       stage(table, next)
-      if (kernel.publish(this.record, version) === 1) return
+      const published = kernel.publish(this.record, version)
+      if (published === 1) return
+      if (published === at.POLICY_LOCKED) waitForOwner(attempt++)
     }
   }
 
@@ -174,6 +177,12 @@ export class Policy {
 }
 
 const pause = new Int32Array(new SharedArrayBuffer(4))
+
+/** Waits for whoever changes policies just now; gives up after a second, as the owner may have died and be buried only when this returns. */
+function waitForOwner(attempt: number): void {
+  if (attempt >= 1000) throw new SluiceError('ERR_SLUICE_LOCKED', 'a thread that changes policies has been stopped in the act; try again')
+  if (attempt > 10) Atomics.wait(pause, 0, 0, 1)
+}
 
 function nanoseconds(ms: number): bigint {
   return BigInt(Math.round(ms * 1e6))
@@ -204,6 +213,7 @@ export function definePolicy(table: Table, name: string, kind: PolicyKind, limit
   const { flags: own = [], isGlobalOnly = false, startsEmpty = false } = kinds[number]
   const flags = own.reduce((sum, flag) => sum | at[flag], isShadow ? at.FLAG_SHADOW : 0)
   checkWindow(table, kind, limits)
+  let attempt = 0
   for (;;) {
     const count = countPolicies(table)
     const existing = find(name)
@@ -229,6 +239,7 @@ export function definePolicy(table: Table, name: string, kind: PolicyKind, limit
     table.words[(table.lane + at.LANE_PARTS) / 4 + at.PARTS_MAX] = parts.length
     const appended = kernel.append(count, number, nameBytes.length, limits.rate, limits.burst, limits.extra, flags)
     if (appended > 0) return new Policy(table, appended)
+    if (appended === at.POLICY_LOCKED) waitForOwner(attempt++)
   }
 }
 

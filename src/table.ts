@@ -1,7 +1,7 @@
 // One table as one thread sees it: the shared memory, this thread's instance of
 // the kernel, its lane, and the clock.
 
-import { threadId } from 'node:worker_threads'
+import { getEnvironmentData, isMainThread, setEnvironmentData, threadId } from 'node:worker_threads'
 import { getRandomValues } from 'node:crypto'
 import { Clock, ClockCell, clockKinds, ManualClock, monotonicNs, type ClockKind } from './clock.js'
 import { shown, SluiceError } from './errors.js'
@@ -25,6 +25,17 @@ export interface TableOptions {
   whenFull: WhenFull
   clock: 'precise' | 'coarse' | ManualClock
 }
+
+/** Workers inherit it: the thread that started them, if that had a table by then. */
+const PARENT = 'sluice: parent thread'
+
+/** Tells workers that this thread starts from now on who started them. */
+export function adopt(): void {
+  setEnvironmentData(PARENT, threadId + 1)
+}
+
+/** The thread that started this one, + 1; 0 if it is not known. */
+const inherited = isMainThread ? 0 : Number(getEnvironmentData(PARENT) ?? 0)
 
 const PAGE_BYTES = 65536
 /** Share of slots that `capacity` keys fill: both sets of a key are then full for about 1 key in 36,000. */
@@ -124,13 +135,20 @@ export class Table {
     return (this.at.THREADS + thread * this.at.THREAD_BYTES + this.at.LANE_OWNER) / 4
   }
 
+  /** Where the lane says which thread started its owner. */
+  parentAt(thread: number): number {
+    return (this.at.THREADS + thread * this.at.THREAD_BYTES + this.at.LANE_PARENT) / 4
+  }
+
   get maxThreads(): number {
     return this.words[this.at.HEADER_THREAD_COUNT / 4]
   }
 
   #claimThread(): number {
     for (let thread = 0; thread < this.maxThreads; thread++) {
-      if (Atomics.compareExchange(this.words, this.ownerAt(thread), 0, threadId + 1) === 0) return thread
+      if (Atomics.compareExchange(this.words, this.ownerAt(thread), 0, threadId + 1) !== 0) continue
+      this.words[this.parentAt(thread)] = inherited
+      return thread
     }
     throw new SluiceError(
       'ERR_SLUICE_TOO_MANY_THREADS',
@@ -158,12 +176,17 @@ export class Table {
     for (const [name, value] of Object.entries(functions)) if (typeof value === 'function') functions[name] = refuse
   }
 
-  /** Takes back what a thread held that has ended for good. */
+  /** Takes back what a thread held that has ended for good, and those that it had started, which end with it. */
   bury(deadThreadId: number): void {
     for (let thread = 0; thread < this.maxThreads; thread++) {
-      if (Atomics.load(this.words, this.ownerAt(thread)) !== deadThreadId + 1) continue
+      const owner = Atomics.load(this.words, this.ownerAt(thread))
+      if (owner === 0 || owner === threadId + 1) continue
+      if (owner !== deadThreadId + 1) {
+        if (this.words[this.parentAt(thread)] === deadThreadId + 1) this.bury(owner - 1)
+        continue
+      }
       this.kernel.recover(thread + 1)
-      Atomics.compareExchange(this.words, this.ownerAt(thread), deadThreadId + 1, 0)
+      Atomics.compareExchange(this.words, this.ownerAt(thread), owner, 0)
     }
   }
 

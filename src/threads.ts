@@ -3,7 +3,7 @@
 // by itself gives its number back on the way out.
 
 import { isMainThread, threadId, type Worker } from 'node:worker_threads'
-import type { Table } from './table.js'
+import { adopt, type Table } from './table.js'
 
 /** A table that nobody here holds any more gives its thread number back. */
 const forgotten = new FinalizationRegistry((leave: () => void) => leave())
@@ -38,6 +38,7 @@ export function join(table: Table): void {
   forgotten.register(table, () => Atomics.compareExchange(words, owner, threadId + 1, 0), table)
   if (isWatching) return
   isWatching = true
+  adopt()
   process.on('worker', watch)
   if (!isMainThread) process.on('exit', () => each((own) => own.leave()))
 }
