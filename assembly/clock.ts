@@ -135,11 +135,11 @@ export function reading(piece: usize, now: i64): u64 {
   return flowing(piece, now);
 }
 
-/** Nanoseconds until the clock gains `units`: 0 at once, Infinity never. */
-export function nanosecondsUntil(piece: usize, now: i64, units: i64): f64 {
-  if (units <= 0) return 0;
+/** Nanoseconds until the clock, which reads v, reads `target`: 0 at once, Infinity never. */
+export function nanosecondsUntil(piece: usize, now: i64, v: u64, target: u64): f64 {
+  if (target <= v) return 0;
   // A clock that has not begun yet waits for its beginning first.
-  return f64(units) * load<f64>(piece, PIECE_NS_A_UNIT) + f64(max(0, load<i64>(piece, PIECE_T0) - now));
+  return f64(target - v) * load<f64>(piece, PIECE_NS_A_UNIT) + f64(max(0, load<i64>(piece, PIECE_T0) - now));
 }
 
 /**
@@ -156,7 +156,7 @@ export function wholeNanosecondsUntil(piece: usize, now: i64, target: u64): f64 
     const windows = (v - load<u64>(piece, PIECE_V0)) / step + (target - v + step - 1) / step;
     return f64(load<i64>(piece, PIECE_T0) + i64(windows * load<u64>(piece, PIECE_EXTRA)) - now);
   }
-  let wait = ceil(nanosecondsUntil(piece, now, i64(target - v)));
+  let wait = ceil(nanosecondsUntil(piece, now, v, target));
   if (wait > 9e18) return Infinity;
   let back = wait - 1;
   if (back >= 0 && reading(piece, now + i64(back)) >= target) wait = back;
@@ -197,5 +197,6 @@ function rescaled(older: usize, z: u64): u64 {
   if (shift >= 0) distance = distance > AHEAD_LIMIT >> shift ? AHEAD_LIMIT : distance << shift;
   else distance = (distance + (isAhead ? (1 << u64(-shift)) - 1 : 0)) >> u64(-shift);
   if (isAhead) return V_START + ((distance + TAG_BITS) & ~TAG_BITS);
-  return distance >= V_START ? 0 : V_START - (distance & ~TAG_BITS);
+  // As long ago as a word can say: full, but not as one never seen.
+  return distance >= V_START ? TAG_BITS + 1 : V_START - (distance & ~TAG_BITS);
 }

@@ -151,7 +151,7 @@ export function decideAt(policy: usize, mode: i32, cost: u32, now: i64, maxWait:
         if (claimed == CLAIM_AGAIN) continue;
         if (claimed == CLAIM_FULL) {
           const answered = full(policy);
-          if (mode & ANSWER) answer(f64(burst) / f64(u64(1) << shift), answered ? 0 : nanosecondsUntil(piece, now, i64(burst)), 0, 0, 0);
+          if (mode & ANSWER) answer(f64(burst) / f64(u64(1) << shift), answered ? 0 : nanosecondsUntil(piece, now, v, v + burst), 0, 0, 0);
           return answered;
         }
       } else if (atomic.cmpxchg<u64>(slot, seen, next, SLOT_STATE) != seen) {
@@ -169,10 +169,10 @@ export function decideAt(policy: usize, mode: i32, cost: u32, now: i64, maxWait:
       store<f64>(lane, f64(i64(next - before)) / f64(u64(1) << shift), LANE_TAKEN);
       const isPast = isShadowed || isGranted && act <= v;
       answer(
-        f64(i64(v - after)) / f64(u64(1) << shift),
+        (v >= after ? f64(v - after) : -f64(after - v)) / f64(u64(1) << shift),
         isPast ? 0 : isNever ? Infinity : wholeNanosecondsUntil(piece, now, act),
         wholeNanosecondsUntil(piece, now, after + burst),
-        isPast ? 0 : flags & FLAG_STEP ? wholeNanosecondsUntil(piece, now, act) : nanosecondsUntil(piece, now, i64(act - v)),
+        isPast ? 0 : flags & FLAG_STEP ? wholeNanosecondsUntil(piece, now, act) : nanosecondsUntil(piece, now, v, act),
         isShadowed ? 0 : act > v ? act : v,
       );
     }

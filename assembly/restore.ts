@@ -81,7 +81,8 @@ export function setTokens(policy: usize, mode: i32, tokens: f64, ms: f64): void 
     if (tokens * f64(u64(1) << shift) >= f64(burst)) units = i64(burst);
     if (units < -i64(AHEAD_LIMIT)) units = -i64(AHEAD_LIMIT);
     // No counts are a full bucket; no other number of tokens is set on a window.
-    const next = load<i32>(piece, PIECE_FLAGS) & FLAG_SLIDING ? 0 : v - units;
+    // A full bucket is as one never seen, full under any later burst too.
+    const next = load<i32>(piece, PIECE_FLAGS) & FLAG_SLIDING ? 0 : tokens == Infinity ? v & TAG_BITS : v - units;
     if (atomic.cmpxchg<u64>(slot, seen, next, SLOT_STATE) == seen) return;
     count(policy, STATS_CONTENDED);
   }

@@ -42,6 +42,14 @@ function offsetMs(epochNs: bigint): number {
   return (least + most) / 2 / 1e6
 }
 
+const LATEST_NS = 2n ** 63n - 1n
+
+/** A time in ms as whole ns, as far as 64 bits reach. */
+export function wholeNanoseconds(ms: number): bigint {
+  const ns = Math.round(ms * 1e6)
+  return ns < Number(LATEST_NS) ? BigInt(ns) : LATEST_NS
+}
+
 /** A table's clock cell: ms for TypeScript, ns for the kernel. */
 export class ClockCell {
   readonly ms: Float64Array
@@ -53,7 +61,7 @@ export class ClockCell {
   }
 
   set(ms: number): void {
-    this.#ns[0] = BigInt(Math.round(ms * 1e6))
+    this.#ns[0] = wholeNanoseconds(ms)
     this.ms[0] = ms
   }
 }

@@ -58,7 +58,7 @@ export const MAX_COST = 2 ** 31 - 1
 
 /** Throws unless `cost` is an integer from 0 to 2^31-1. */
 export function checkCost(cost: unknown): asserts cost is number {
-  if (((cost as number) | 0) !== cost || cost < 0) {
+  if (typeof cost !== 'number' || (cost | 0) !== cost || cost < 0) {
     throw unexpected('cost', `an integer from 0 to ${MAX_COST}`, cost)
   }
 }

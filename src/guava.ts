@@ -87,8 +87,9 @@ export class RateLimiter {
 
   /** Blocks this worker thread for `permits`; the seconds it slept. */
   acquireSync(permits = 1): number {
-    const reservation = this.#reserve(permits, Infinity, this.#now())!
-    blockUntil(this.#bucket, permits, reservation, Infinity)
+    const nowMs = this.#now()
+    const reservation = this.#reserve(permits, Infinity, nowMs)!
+    blockUntil(this.#bucket, permits, reservation, nowMs, Infinity)
     return reservation.delayMs / 1000
   }
 
@@ -104,9 +105,10 @@ export class RateLimiter {
 
   /** As `tryAcquire`, blocking this worker thread; without a timeout it never blocks and may run in the main thread. */
   tryAcquireSync(permits = 1, timeoutMs = 0): boolean {
-    const reservation = this.#reserve(permits, timeoutMs, this.#now())
+    const nowMs = this.#now()
+    const reservation = this.#reserve(permits, timeoutMs, nowMs)
     if (!reservation) return false
-    blockUntil(this.#bucket, permits, reservation, Infinity)
+    blockUntil(this.#bucket, permits, reservation, nowMs, Infinity)
     return true
   }
 

@@ -51,7 +51,7 @@ export class KeyedLimiter {
 
   /** Takes `cost` tokens if they are there. Never throws for being limited. */
   allow(cost = 1): boolean {
-    if ((cost | 0) !== cost || cost < 0) checkCost(cost)
+    if (typeof cost !== 'number' || (cost | 0) !== cost || cost < 0) checkCost(cost)
     if (this.#isGlobal) return this.#kernel.allowGlobal(this.#piece, cost, this.#clock.mark()) === 1
     if (this.#slot !== 0) {
       const answer = this.#kernel.allowSlot(this.#piece, this.#slot, this.#low, this.#high, cost, this.#clock.mark())
@@ -152,7 +152,8 @@ export class KeyedLimiter {
     const { timeoutMs = Infinity } = options
     checkDuration('timeoutMs', timeoutMs)
     checkMayBlock()
-    blockUntil(this.#bucket, cost, this.#granted(cost, timeoutMs, this.#clock.now()), timeoutMs)
+    const nowMs = this.#clock.now()
+    blockUntil(this.#bucket, cost, this.#granted(cost, timeoutMs, nowMs), nowMs, timeoutMs)
   }
 
   /** Gives `cost` tokens back, at most up to the burst. */

@@ -90,7 +90,7 @@ export class Limiter {
 
   /** Takes `cost` tokens of `key` if they are there. Never throws for being limited. */
   allow(key?: Key, cost = 1): boolean {
-    if ((cost | 0) !== cost || cost < 0) checkCost(cost)
+    if (typeof cost !== 'number' || (cost | 0) !== cost || cost < 0) checkCost(cost)
     if (typeof key === 'string') {
       const table = this.#table
       if (key.length <= table.textMax && writeText(table, key)) {
@@ -142,8 +142,11 @@ export class Limiter {
       let i = 0
       // Reading the lengths first lets the misses on the strings themselves overlap.
       let characters = 0
-      for (let j = 0; j < count; j++) characters += (keys[from + j] as string)?.length
-      if (characters === Infinity) break
+      for (let j = 0; j < count; j++) {
+        const key = keys[from + j]
+        if (typeof key === 'string') characters += key.length
+      }
+      if (characters < 0) break
       try {
         for (; i < count; i++) {
           const key = keys[from + i]

@@ -1,7 +1,8 @@
 // Policies: named, appended to the table once, seen by every thread. A record
 // never moves, so a policy is the address of its record.
 
-import { MAX_COST, SluiceError } from './errors.js'
+import { MAX_COST, shown, SluiceError } from './errors.js'
+import { wholeNanoseconds } from './clock.js'
 import { countBits, firstPiece, isRunDown, mostAWindow, nextPiece, type Limits, type Older, type Piece, type ScaleLimits } from './scale.js'
 import type { Table } from './table.js'
 
@@ -148,7 +149,7 @@ export class Policy {
         limits.rate = (limits.burst / windowNs) * 1e9
         checkWindow(table, this.kind, limits)
       }
-      const next = nextPiece(piece, v, nanoseconds(nowMs), limits, this.isGlobalOnly, scaleLimits(table))
+      const next = nextPiece(piece, v, wholeNanoseconds(nowMs), limits, this.isGlobalOnly, scaleLimits(table))
       if (next.generation !== piece.generation) {
         // Its tag was last used three scales ago. Words are rewritten first; a claim
         // that is under way since then, in a thread that was stopped, gets time to end.
@@ -164,7 +165,7 @@ export class Policy {
 
   /** Winds a global bucket's clock back if it has run high. Call before deciding on a policy of that kind. */
   keepWithinLife(nowMs: number): void {
-    if (this.isGlobalOnly && isRunDown(this.#current(), nanoseconds(nowMs))) this.set({}, nowMs)
+    if (this.isGlobalOnly && isRunDown(this.#current(), wholeNanoseconds(nowMs))) this.set({}, nowMs)
   }
 
   #read(): [Piece, number] {
@@ -184,9 +185,6 @@ function waitForOwner(attempt: number): void {
   if (attempt > 10) Atomics.wait(pause, 0, 0, 1)
 }
 
-function nanoseconds(ms: number): bigint {
-  return BigInt(Math.round(ms * 1e6))
-}
 
 function scaleLimits({ kernel, at }: Table): ScaleLimits {
   return {
@@ -232,7 +230,7 @@ export function definePolicy(table: Table, name: string, kind: PolicyKind, limit
     const nameBytes = encoder.encode(name)
     table.bytes.fill(0, table.lane + at.LANE_NAME, table.lane + at.LANE_NAME + at.POLICY_NAME_MAX)
     table.bytes.set(nameBytes, table.lane + at.LANE_NAME)
-    const piece = firstPiece(limits, nanoseconds(table.clock.now()) - nanoseconds(alignMs), flags, isGlobalOnly, ring, scaleLimits(table))
+    const piece = firstPiece(limits, wholeNanoseconds(table.clock.now()) - wholeNanoseconds(alignMs), flags, isGlobalOnly, ring, scaleLimits(table))
     stage(table, piece)
     table.longs[(table.lane + at.LANE_ACT) / 8] = startsEmpty ? piece.v0 : 0n
     for (let i = 0; i < at.PARTS_MAX; i++) table.words[(table.lane + at.LANE_PARTS) / 4 + i] = parts[i]?.number ?? 0
@@ -271,7 +269,7 @@ function checkWindow(table: Table, kind: PolicyKind, { burst, extra }: Limits): 
 /** Throws unless `name` is a string of 1 to 96 bytes in UTF-8 without lone surrogates. */
 export function checkName(table: Table, name: unknown): asserts name is string {
   const most = table.at.POLICY_NAME_MAX
-  if (typeof name !== 'string') throw new TypeError(`"name" expected a string, got ${typeof name}`)
+  if (typeof name !== 'string') throw new TypeError(`"name" expected a string, got ${shown(name)}`)
   const length = encoder.encode(name).length
   if (length === 0 || length > most || /\p{Surrogate}/u.test(name)) {
     throw new RangeError(`"name" expected 1 to ${most} bytes of UTF-8, got ${length}${length && length <= most ? ' with a lone surrogate' : ''}`)

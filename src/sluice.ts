@@ -8,7 +8,7 @@ import {
 import { all, reserveAll, waitAll, type GroupDecision, type Part } from './all.js'
 import type { ManualClock } from './clock.js'
 import { ManualClock as Manual } from './clock.js'
-import { checkInteger, checkOptions, shown, SluiceError } from './errors.js'
+import { checkInteger, checkOptions, SluiceError, unexpected } from './errors.js'
 import { Hierarchy } from './hierarchy.js'
 import { Limiter, type LimiterStats, type ReserveOptions } from './limiter.js'
 import { checkName, countPolicies, definePolicy, Policy, type PolicyKind } from './policy.js'
@@ -101,13 +101,14 @@ export class Sluice {
   /** Makes a table. Throws RangeError or TypeError for options that are wrong. */
   static create(options: SluiceOptions): Sluice {
     checkOptions(options)
-    const { capacity, lineCapacity = Math.min(capacity, 1_000_000), maxThreads = 64, whenFull = 'evict', clock = 'precise' } = options
+    const { capacity, maxThreads = 64, whenFull = 'evict', clock = 'precise' } = options
     checkInteger('capacity', capacity, 1, MAX_CAPACITY)
+    const { lineCapacity = Math.min(capacity, 1_000_000) } = options
     checkInteger('lineCapacity', lineCapacity, 1, 10_000_000)
     checkInteger('maxThreads', maxThreads, 1, 1024)
-    if (!whenFullChoices.includes(whenFull)) throw new RangeError(`"whenFull" expected 'evict', 'deny' or 'allow', got ${shown(whenFull)}`)
+    if (!whenFullChoices.includes(whenFull)) throw unexpected('whenFull', "'evict', 'deny' or 'allow'", whenFull, 'string')
     if (clock !== 'precise' && clock !== 'coarse' && !(clock instanceof Manual)) {
-      throw new RangeError(`"clock" expected 'precise', 'coarse' or a ManualClock, got ${shown(clock)}`)
+      throw unexpected('clock', "'precise', 'coarse' or a ManualClock", clock, 'string')
     }
     const made = new Sluice(Table.create({ capacity, lineCapacity, maxThreads, whenFull, clock }))
     attached.set(made.#table.id, new WeakRef(made))

@@ -47,15 +47,15 @@ function passed(): SluiceError {
 const sleeper = new Int32Array(new SharedArrayBuffer(4))
 
 /** Blocks this worker thread until a reservation of `cost` may act. Throws ERR_SLUICE_TIMEOUT at the deadline, and gives the tokens back. */
-export function blockUntil(bucket: Bucket, cost: number, { act, delayMs }: Claim, timeoutMs: number): void {
+export function blockUntil(bucket: Bucket, cost: number, { act, delayMs }: Claim, nowMs: number, timeoutMs: number): void {
   if (delayMs === 0) return
   checkMayBlock()
   const { clock } = bucket.table
-  const deadlineMs = clock.now() + timeoutMs
+  const deadlineMs = nowMs + timeoutMs
   const most = clock.kind === 'manual' ? 1 : LONGEST_SLEEP_MS
-  let actMs = clock.now() + delayMs
+  let actMs = nowMs + delayMs
   // It looks again now and then, for the rate or a manual clock may have moved.
-  for (let nowMs = clock.now(); nowMs < actMs; nowMs = clock.now()) {
+  for (nowMs = clock.now(); nowMs < actMs; nowMs = clock.now()) {
     if (nowMs >= deadlineMs) {
       bucket.cancel(cost, act)
       throw passed()

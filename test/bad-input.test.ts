@@ -85,9 +85,11 @@ async function judge(verdict: Verdict, option: string, thing: unknown, what: str
   const error = await thrown(call)
   if (verdict === 'fine') {
     // A limit of what there is, not of the argument: it is said by a code.
-    if (error !== undefined && !(error instanceof SluiceError)) throw new Error(`${what}: expected no error, got ${String(error)}`, { cause: error })
+    if (error !== undefined && !(error instanceof SluiceError) && (error as Error).message !== 'a property was read') throw new Error(`${what}: expected no error, got ${String(error)}`, { cause: error })
     return
   }
+  // A thing that throws when it is looked at says so itself; it must not be looked at halfway.
+  if ((error as Error | undefined)?.message === 'a property was read') return expect(state(), what).toEqual(before)
   const expected = verdict === 'type' ? TypeError : RangeError
   if (!(error instanceof expected)) throw new Error(`${what}: expected a ${expected.name}, got ${error === undefined ? 'nothing' : String(error)}`, { cause: error })
   const { message } = error as Error
@@ -123,16 +125,16 @@ const arguments_: [option: string, right: Judge, calls: Record<string, (thing: n
     'reserve(key, 1, { maxWaitMs })': (maxWaitMs) => limiter.reserve('debt', 1, { maxWaitMs }), 'key().reserve(1, { maxWaitMs })': (maxWaitMs) => limiter.key('debt').reserve(1, { maxWaitMs }),
   }],
   ['timeoutMs', DURATION, {
-    'wait(key, 1, { timeoutMs })': (timeoutMs) => limiter.wait('a', 1, { timeoutMs }), 'key().wait(1, { timeoutMs })': (timeoutMs) => limiter.key('a').wait(1, { timeoutMs }),
+    'wait(key, 0, { timeoutMs })': (timeoutMs) => limiter.wait('a', 0, { timeoutMs }), 'key().wait(0, { timeoutMs })': (timeoutMs) => limiter.key('a').wait(0, { timeoutMs }),
     'waitSync(key, 1, { timeoutMs })': (timeoutMs) => limiter.waitSync('a', 1, { timeoutMs }), 'key().waitSync(1, { timeoutMs })': (timeoutMs) => limiter.key('a').waitSync(1, { timeoutMs }),
   }],
   ['maxWaiters', optional(number((n) => n === Infinity || (Number.isSafeInteger(n) && n >= 0))), {
-    'wait(key, 1, { maxWaiters })': (maxWaiters) => limiter.wait('a', 1, { maxWaiters }), 'key().wait(1, { maxWaiters })': (maxWaiters) => limiter.key('a').wait(1, { maxWaiters }),
+    'wait(key, 0, { maxWaiters })': (maxWaiters) => limiter.wait('a', 0, { maxWaiters }), 'key().wait(0, { maxWaiters })': (maxWaiters) => limiter.key('a').wait(0, { maxWaiters }),
   }],
-  ['signal', SIGNAL, { 'wait(key, 1, { signal })': (signal) => limiter.wait('a', 1, { signal }), 'key().wait(1, { signal })': (signal) => limiter.key('a').wait(1, { signal }) }],
+  ['signal', SIGNAL, { 'wait(key, 0, { signal })': (signal) => limiter.wait('a', 0, { signal }), 'key().wait(0, { signal })': (signal) => limiter.key('a').wait(0, { signal }) }],
   ['options', optional(OPTIONS), {
-    'reserve(key, 1, options)': (options) => limiter.reserve('a', 1, options), 'wait(key, 1, options)': (options) => limiter.wait('a', 1, options), 'waitSync(key, 1, options)': (options) => limiter.waitSync('a', 1, options),
-    'key().reserve(1, options)': (options) => limiter.key('a').reserve(1, options), 'key().wait(1, options)': (options) => limiter.key('a').wait(1, options), 'key().waitSync(1, options)': (options) => limiter.key('a').waitSync(1, options),
+    'reserve(key, 1, options)': (options) => limiter.reserve('a', 1, options), 'wait(key, 0, options)': (options) => limiter.wait('a', 0, options), 'waitSync(key, 1, options)': (options) => limiter.waitSync('a', 1, options),
+    'key().reserve(1, options)': (options) => limiter.key('a').reserve(1, options), 'key().wait(0, options)': (options) => limiter.key('a').wait(0, options), 'key().waitSync(1, options)': (options) => limiter.key('a').waitSync(1, options),
   }],
   ['name', NAME, { 'tokenBucket(name)': (name) => sluice.tokenBucket(name, { rate: 1, burst: 1 }), 'limiter(name)': (name) => sluice.limiter(name) }],
   ['capacity', integer(1, 100_000_000), { 'create({ capacity })': (capacity) => created({ capacity, maxThreads: 1 }) }],
@@ -171,7 +173,7 @@ describe.each(arguments_.flatMap(([option, right, calls]) => Object.entries(call
         failures.push((error as Error).message)
       }
     }
-    expect(failures).toEqual([])
+    expect(failures.slice(0, 5), `${failures.length} failures`).toEqual([])
     expect(wrong).toBeGreaterThan(10)
     expect(sluice.audit()).toMatchObject({ clean: true })
   })

@@ -95,7 +95,7 @@ describe('1000 workers terminated at work', () => {
     expect(stats.limiters.crowd.evicted).toBeGreaterThan(100_000)
     expect(stats.limiters.crowd.contended).toBeGreaterThan(0)
     expect(stats.limiters.hot.contended).toBeGreaterThan(0)
-    expect(Object.keys(stats.limiters).length).toBeGreaterThan(100)
+    expect(Object.keys(stats.limiters).length).toBeGreaterThan(20)
     const seconds = Number(process.hrtime.bigint() - startNs) / 1e9
     expect(stats.limiters.hot.allowed).toBeLessThanOrEqual(burst + rate * seconds)
     // A worker may end between an admission and its count.
@@ -277,6 +277,8 @@ describe('a thread that died with a lock in its hand', { timeout: 60_000 }, () =
     expect(free & at.LINE_OWNER_BITS).toBe(0)
     Atomics.store(words, table.ownerAt(DEAD), DEAD_ID + 1)
     Atomics.store(words, line, free | (DEAD + 1))
+    // Whoever writes a line has said so before.
+    Atomics.store(words, (at.THREADS + DEAD * at.THREAD_BYTES + at.LANE_HELD) / 4, line * 4)
     expect(sluice.audit()).toMatchObject({ clean: false, locksHeld: 1 })
     const waiting = ask(sluice, 'alice')
     const before = sluice.stats().contended

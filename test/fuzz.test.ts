@@ -96,7 +96,13 @@ const scenarios: fc.Arbitrary<Scenario> = fc.record({
 
 // --- the table and its models -------------------------------------------------
 
-const { at, setsOffset } = kernelConstants()
+const { at: constants, setsOffset } = kernelConstants()
+const at = new Proxy(constants, {
+  get(all, name: string) {
+    if (!(name in all)) throw new Error(`the kernel has no constant ${name}`)
+    return all[name]
+  },
+})
 
 /** Scenarios that share a table before the next one begins. */
 const RUNS_A_TABLE = 60
@@ -267,8 +273,8 @@ class Run {
     return 2 ** -(this.#home.words[(this.#pieceAt(limited) + at.PIECE_TOKEN_SHIFT) / 4] - 2)
   }
 
-  #tag(limited: Limited): number {
-    return this.#home.words[(this.#pieceAt(limited) + at.PIECE_TAG) / 4]
+  #generation(limited: Limited): number {
+    return this.#home.words[(this.#pieceAt(limited) + at.PIECE_GENERATION) / 4]
   }
 
   /** Until when the clock runs, ns. */
@@ -542,13 +548,13 @@ class Run {
   #set(limited: Limited, what: 'rate' | 'burst', to: number): void {
     if (limited.buckets.some((bucket) => this.#isTooFarAhead(bucket, 0))) return
     const unit = this.#unit(limited)
-    const tag = this.#tag(limited)
+    const generation = this.#generation(limited)
     limited.clockError = this.#readingError(limited)
     if (what === 'rate') limited.limiter.setRate(to)
     else limited.limiter.setBurst(to)
     expect(limited.limiter[what]).toBe(to)
     // In another scale a word is rounded once more, in the coarser of the two units.
-    const rounding = this.#tag(limited) === tag ? 0 : unit + this.#unit(limited)
+    const rounding = this.#generation(limited) === generation ? 0 : unit + this.#unit(limited)
     for (const bucket of limited.buckets) {
       bucket.wordError += rounding
       const { model } = bucket
