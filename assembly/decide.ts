@@ -142,7 +142,8 @@ export function decideAt(policy: usize, mode: i32, cost: u32, now: i64, maxWait:
     if (isNever || next - v > AHEAD_LIMIT && next > v) isGranted = false;
     if (mode & DEBT) {
       isGranted = true;
-      if (next > v && next - v > AHEAD_LIMIT) next = (v + AHEAD_LIMIT) & ~TAG_BITS | (v & TAG_BITS);
+      // A debt has a bound; a word that is beyond it already stays where it is.
+      if (next > v && next - v > AHEAD_LIMIT) next = max(z, (v + AHEAD_LIMIT) & ~TAG_BITS | (v & TAG_BITS));
     }
 
     if (isGranted && mode & CONSUME && cost) {

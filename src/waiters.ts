@@ -54,17 +54,22 @@ export function blockUntil(bucket: Bucket, cost: number, { act, delayMs }: Claim
   const deadlineMs = nowMs + timeoutMs
   const most = clock.kind === 'manual' ? 1 : LONGEST_SLEEP_MS
   let actMs = nowMs + delayMs
-  // It looks again now and then, for the rate or a manual clock may have moved.
-  for (nowMs = clock.now(); nowMs < actMs; nowMs = clock.now()) {
+  // It looks again now and then, and at the end, for the rate or a manual clock may have moved.
+  for (;;) {
+    nowMs = clock.now()
+    const known = bucket.untilAct(act, nowMs)
+    if (known) {
+      if (known.ns === 0) return
+      act = known.act
+      actMs = nowMs + known.ns / 1e6
+    } else if (nowMs >= actMs) {
+      return
+    }
     if (nowMs >= deadlineMs) {
       bucket.cancel(cost, act)
       throw passed()
     }
-    Atomics.wait(sleeper, 0, 0, Math.min(actMs - nowMs, deadlineMs - nowMs, most))
-    const known = bucket.untilAct(act, clock.now())
-    if (!known) continue
-    act = known.act
-    actMs = known.ns === 0 ? -Infinity : clock.now() + known.ns / 1e6
+    Atomics.wait(sleeper, 0, 0, Math.min(Math.max(actMs - nowMs, 0.001), deadlineMs - nowMs, most))
   }
 }
 
