@@ -10,7 +10,7 @@ import { allowGlobalQuickly, allowKey, allowSlotAt } from "./bucket";
 import { moment, policyOf } from "./clock";
 import { CONSUME, decideAt, GLOBAL, LOOK_UP } from "./decide";
 import { restore } from "./restore";
-import { batchEntry, firstSet, hashAt, hashNumber, keepInBatch, keyWord, TEXT } from "./key";
+import { batchEntry, firstSet, hashAt, hashNumber, keepInBatch, keyWord, TEXT, touchBatch } from "./key";
 import { lane } from "./thread";
 import { otherSet } from "./table";
 
@@ -58,8 +58,8 @@ export function allowGlobal(piece: usize, cost: u32, ms: f64): i32 {
   return answer == LOOK_UP ? decideAt(policyOf(piece), CONSUME | GLOBAL, cost, now, 0) : answer;
 }
 
-// A batch: entries are hashed first, which starts loading their sets, and then
-// decided in order.
+// A batch: its entries are hashed first, then their sets are loaded all at once,
+// then they are decided in order.
 
 export function batchText(policy: usize, i: i32, offset: u32, length: u32): void {
   hashAt(policy, TEXT, offset, length);
@@ -80,6 +80,7 @@ export function batchKey(i: i32): void {
 export function allowBatch(policy: usize, entries: i32, cost: u32, ms: f64): void {
   assert(u32(entries) <= u32(BATCH_MAX));
   const now = moment(ms);
+  touchBatch(entries);
   for (let i = 0; i < entries; i++) {
     const entry = batchEntry(i);
     const is = allowKey(policy, load<u64>(entry), load<u32>(entry, 8), load<u32>(entry, 12), cost, now);

@@ -4,10 +4,10 @@
 // key, so that one user under two policies meets two pairs of sets, and `1`,
 // `'1'` and their bytes are different keys.
 
-import { BATCH_MAX, FLAG_LINE, LANE_BATCH, LANE_BYTES, LANE_BYTES_MAX, LANE_HASH, LANE_KEY, LANE_SET_A, LANE_SET_B, LINE_SET_BYTES, POLICIES, POLICY_BITS, POLICY_BYTES, POLICY_FLAGS, SET_BYTES, SLOT_STATE } from "./layout";
+import { BATCH_MAX, FLAG_LINE, LANE_BATCH, LANE_BYTES, LANE_BYTES_MAX, LANE_HASH, LANE_KEY, LANE_SET_A, LANE_SET_B, LANE_TAKEN, LINE_SET_BYTES, POLICIES, POLICY_BITS, POLICY_BYTES, POLICY_FLAGS, SET_BYTES, SLOT_STATE } from "./layout";
 import { sipHash, sipHigh, sipLow, SIP_END, SIP_START } from "./siphash";
 import { hashKey0, hashKey1, lane, lineSetCount, lineSets, setCount, sets } from "./thread";
-import { otherSet, touch } from "./table";
+import { otherSet } from "./table";
 
 // Kinds of key.
 export const TEXT: i32 = 0;
@@ -105,20 +105,31 @@ export function batchEntry(i: i32): usize {
   return lane + LANE_BATCH + usize(i) * 16;
 }
 
-/** Puts the last hash into entry `i` and starts loading its sets. */
+/** Puts the last hash into entry `i`. */
 // @ts-ignore: decorator
 @inline
 export function keepInBatch(policy: usize, i: i32): void {
   const entry = batchEntry(i);
   const key = keyWord(policy);
   const a = firstSet(policy);
-  const b = otherSet(a, key);
   store<u64>(entry, key);
   store<u32>(entry, u32(a), 8);
-  store<u32>(entry, u32(b), 12);
-  // Four loads that nothing waits for: the lines arrive while others are hashed.
-  touch(a);
-  touch(a + SLOT_STATE);
-  touch(b);
-  touch(b + SLOT_STATE);
+  store<u32>(entry, u32(otherSet(a, key)), 12);
+}
+
+/**
+ * Loads the lines of all entries, and nothing else, so that as many misses as the
+ * processor can hold are under way at once: between the hashing of two keys there
+ * are more instructions than it looks ahead.
+ */
+export function touchBatch(entries: i32): void {
+  let all: u32 = 0;
+  const end = lane + LANE_BATCH + usize(entries) * 16;
+  for (let entry = lane + LANE_BATCH; entry < end; entry += 16) {
+    const a = usize(load<u32>(entry, 8));
+    const b = usize(load<u32>(entry, 12));
+    all ^= load<u32>(a) ^ load<u32>(a, SLOT_STATE) ^ load<u32>(b) ^ load<u32>(b, SLOT_STATE);
+  }
+  // Keeps the loads alive through the optimisers.
+  store<u32>(lane, all, LANE_TAKEN);
 }

