@@ -20,7 +20,7 @@
 import {
   AHEAD_LIMIT, FLAG_STEP, HEADER_CLOCK_NS, OLDER_BYTES, OLDER_FRESH, OLDER_FROM, OLDER_SHIFT, PIECE_BURST, PIECE_BYTES, PIECE_DT_LIMIT, PIECE_EXTRA, PIECE_FLAGS, PIECE_MULTIPLIER,
   PIECE_NS_A_UNIT, PIECE_OLDER, PIECE_PRE_SHIFT, PIECE_T0, PIECE_GENERATION, PIECE_V0, PIECE_WINDOW_SHIFT, POLICY_BYTES, POLICY_PIECE,
-  POLICY_VERSION, QUICK_FLAGS, QUICK_PRE_SHIFT, TAG_BITS, V_START,
+  POLICY_VERSION, QUICK_FLAGS, QUICK_PRE_SHIFT, STEP_SHIFT, TAG_BITS, V_START,
 } from "./layout";
 
 /**
@@ -180,7 +180,28 @@ export function translated(piece: usize, word: u64): u64 {
   const turns = (i32(tag) - i32(word & TAG_BITS) + 3) % 3;
   if (!turns) return word;
   const newer = piece + PIECE_OLDER;
+  if (load<i32>(piece, PIECE_FLAGS) & FLAG_STEP) {
+    const limit = u64(load<u32>(newer, OLDER_SHIFT)) << STEP_SHIFT;
+    const between = turns == 2 ? relimited(newer + OLDER_BYTES, z, limit) : z;
+    return relimited(newer, between, load<u64>(piece, PIECE_BURST)) | tag;
+  }
   return rescaled(newer, turns == 2 ? rescaled(newer + OLDER_BYTES, z) : z) | tag;
+}
+
+/**
+ * A word of a fixed window, without its tag, across one change of its limit, when
+ * the window's end stood at `from`. What was used stays used, in this window and in
+ * those that are reserved, up to the new limit: a window neither passes it nor
+ * leaves a debt to the next.
+ */
+function relimited(older: usize, z: u64, limit: u64): u64 {
+  const from = load<u64>(older, OLDER_FROM);
+  const former = u64(load<u32>(older, OLDER_SHIFT)) << STEP_SHIFT;
+  // This window's end moves with its limit.
+  const end = from + limit - former;
+  if (z <= from || !former) return min(z, end);
+  const windows = (z - from - 1) / former;
+  return end + windows * limit + min(z - from - windows * former, limit);
 }
 
 /**

@@ -91,6 +91,7 @@ export const PARTS_MAX: i32 = 7;
 //  64 flags i32   68 generation u32: how often the scale changed; the tag is its rest by 3
 //  52 window shift i32: a window is found by multiplier and this
 //  72, 88 the last two changes of scale, the newer first: from u64, shift i32, fresh i32
+//         (of a fixed window, of its limit: from u64, the former limit u32)
 // 104 rate f64  112 burst f64, as the user said them
 // 120 extra i64: a window in ns, or how far a queue may run ahead in units
 
@@ -115,6 +116,9 @@ export const OLDER_BYTES: usize = 16;
 export const OLDER_FROM: usize = 0;
 export const OLDER_SHIFT: usize = 8;
 export const OLDER_FRESH: usize = 12;
+
+/** Token shift of a fixed window: whole tokens, in multiples of 4 units. */
+export const STEP_SHIFT: u64 = 2;
 
 /** Pre-shift of every piece without flags. */
 export const QUICK_PRE_SHIFT: u64 = 4;

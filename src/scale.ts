@@ -202,12 +202,23 @@ export function warmUpPiece(wanted: Limits, nowNs: bigint, flags: number, limits
   }
 }
 
-/** The same windows with another limit. What was used of the present window stays used. */
+/**
+ * The same windows with another limit. A fixed window's words carry the next tag
+ * from now on: what was used stays used, in this window and in reserved ones.
+ */
 function nextWindowPiece(current: Piece, v: bigint, nowNs: bigint, wanted: Limits, limits: ScaleLimits): Piece {
   const next = windowPiece(wanted, current.t0, current.flags, limits)
-  if (current.flags & limits.slidingFlag) return next
+  if (current.flags & limits.slidingFlag || next.burst === current.burst) return { ...next, v0: current.v0, generation: current.generation, older: current.older }
   const windows = nowNs > current.t0 ? (nowNs - current.t0) / current.extra : 0n
-  return { ...next, t0: current.t0 + windows * current.extra, v0: v - current.burst + next.burst }
+  const end = v & ~3n
+  const generation = current.generation + 1
+  return {
+    ...next,
+    t0: current.t0 + windows * current.extra,
+    v0: (end - current.burst + next.burst) | BigInt(generation % 3),
+    generation,
+    older: [{ from: end, shift: current.burstTokens, isFresh: false }, current.older[0]],
+  }
 }
 
 /** A new policy's first piece, beginning at `nowNs`. */
