@@ -19,7 +19,7 @@
 // then hold a part of that writer's last charge.
 
 import {
-  EVICT, FLAG_PARTS, FLAG_RING, HEADER_WHEN_FULL, LANE_HELD, LANE_LINE, LINE_BYTES, LINE_GROUP_SETS, LINE_OWNER_BITS,
+  EVICT, FLAG_PARTS, FLAG_RING, HEADER_WHEN_FULL, LANE_HELD, LANE_LINE, LANE_PIECE, LINE_BYTES, LINE_GROUP_SETS, LINE_OWNER_BITS,
   LINE_SET_BYTES, LINE_SLOT_COUNT, LINE_VERSION_STEP, PIECE_FLAGS, POLICIES, POLICY_BITS, POLICY_BYTES,
   POLICY_VERSION, SLOT_STEP, STATS_CLAIMED, STATS_CONTENDED, STATS_EVICTED, THREADS, THREAD_BYTES,
 } from "./layout";
@@ -50,41 +50,32 @@ export function lineOf(slot: usize): usize {
   return (slot & ~(LINE_SET_BYTES - 1)) + LINE_BYTES + (slot & (LINE_BYTES - 1)) * (LINE_BYTES / SLOT_STEP);
 }
 
+/** Copies all of a line but its lock word: written out, as it stands under a lock. */
+// @ts-ignore: decorator
+@inline
+function copyState(from: usize, to: usize): void {
+  store<u32>(to, load<u32>(from, 4), 4);
+  store<u64>(to, load<u64>(from, 8), 8);
+  store<u64>(to, load<u64>(from, 16), 16);
+  store<u64>(to, load<u64>(from, 24), 24);
+  store<u64>(to, load<u64>(from, 32), 32);
+  store<u64>(to, load<u64>(from, 40), 40);
+  store<u64>(to, load<u64>(from, 48), 48);
+  store<u64>(to, load<u64>(from, 56), 56);
+}
+
 /** Copies a line into the lane; false if somebody writes it just now. */
 export function copyLine(line: usize): bool {
   const word = atomic.load<i32>(line);
   if (word & LINE_OWNER_BITS) return false;
-  const to = lane + LANE_LINE;
-  store<i32>(to, word);
-  store<u32>(to, load<u32>(line, 4), 4);
-  store<u64>(to, load<u64>(line, 8), 8);
-  store<u64>(to, load<u64>(line, 16), 16);
-  store<u64>(to, load<u64>(line, 24), 24);
-  store<u64>(to, load<u64>(line, 32), 32);
-  store<u64>(to, load<u64>(line, 40), 40);
-  store<u64>(to, load<u64>(line, 48), 48);
-  store<u64>(to, load<u64>(line, 56), 56);
+  store<i32>(lane, word, LANE_LINE);
+  copyState(line, lane + LANE_LINE);
   return atomic.load<i32>(line) == word;
 }
 
 /** Makes the lane's line that of a key never seen. */
 export function clearLine(): void {
   memory.fill(lane + LANE_LINE, 0, LINE_BYTES);
-}
-
-// The nine stores of a held line.
-// @ts-ignore: decorator
-@inline
-function storeLine(line: usize): void {
-  const from = lane + LANE_LINE;
-  store<u32>(line, load<u32>(from, 4), 4);
-  store<u64>(line, load<u64>(from, 8), 8);
-  store<u64>(line, load<u64>(from, 16), 16);
-  store<u64>(line, load<u64>(from, 24), 24);
-  store<u64>(line, load<u64>(from, 32), 32);
-  store<u64>(line, load<u64>(from, 40), 40);
-  store<u64>(line, load<u64>(from, 48), 48);
-  store<u64>(line, load<u64>(from, 56), 56);
 }
 
 /** Puts the lane's line back, if the line is as it was copied. */
@@ -94,7 +85,7 @@ export function swapLine(line: usize): bool {
   store<u32>(lane, u32(line), LANE_HELD);
   if (atomic.cmpxchg<i32>(line, word, word | owner) != word) return false;
   // Held from here: straight line only.
-  storeLine(line);
+  copyState(lane + LANE_LINE, line);
   atomic.store<i32>(line, word + LINE_VERSION_STEP);
   // Released.
   return true;
@@ -109,6 +100,9 @@ export function lineLack(policy: usize, now: i64): f64 {
   return warmUpLack(piece, now);
 }
 
+/** Where a claim sets its new state aside: no piece is staged meanwhile. */
+const LANE_ASIDE: usize = LANE_PIECE;
+
 /**
  * Gives a key that has no slot one, with the state in the lane's line. Answers
  * as `claim` does; the lane's line is as it was unless it took one.
@@ -118,8 +112,7 @@ export function claimLine(policy: usize, key: u64, a: usize, b: usize, now: i64,
   let least = Infinity;
   let word: i32 = 0;
   // The new state steps aside while the lane's line serves to look at others.
-  let s0 = load<u64>(lane, LANE_LINE), s1 = load<u64>(lane, LANE_LINE + 8), s2 = load<u64>(lane, LANE_LINE + 16), s3 = load<u64>(lane, LANE_LINE + 24);
-  let s4 = load<u64>(lane, LANE_LINE + 32), s5 = load<u64>(lane, LANE_LINE + 40), s6 = load<u64>(lane, LANE_LINE + 48), s7 = load<u64>(lane, LANE_LINE + 56);
+  copyState(lane + LANE_LINE, lane + LANE_ASIDE);
   let usedA = 0, usedB = 0;
   for (let i: usize = 0; i < usize(LINE_SLOT_COUNT); i++) {
     usedA += i32(atomic.load<u64>(a + i * SLOT_STEP) != 0);
@@ -138,14 +131,7 @@ export function claimLine(policy: usize, key: u64, a: usize, b: usize, now: i64,
       word = load<i32>(lane, LANE_LINE);
     }
   }
-  store<u64>(lane, s0, LANE_LINE);
-  store<u64>(lane, s1, LANE_LINE + 8);
-  store<u64>(lane, s2, LANE_LINE + 16);
-  store<u64>(lane, s3, LANE_LINE + 24);
-  store<u64>(lane, s4, LANE_LINE + 32);
-  store<u64>(lane, s5, LANE_LINE + 40);
-  store<u64>(lane, s6, LANE_LINE + 48);
-  store<u64>(lane, s7, LANE_LINE + 56);
+  copyState(lane + LANE_ASIDE, lane + LANE_LINE);
   if (!victim) {
     yieldTo(policy, tries);
     return CLAIM_AGAIN;
@@ -165,7 +151,7 @@ export function claimLine(policy: usize, key: u64, a: usize, b: usize, now: i64,
     if (atomic.load<u64>(victim) == victimKey) {
       if (atomic.cmpxchg<i32>(line, word, word | owner) == word) {
         atomic.store<u64>(victim, key);
-        storeLine(line);
+        copyState(lane + LANE_LINE, line);
         atomic.store<i32>(line, word + LINE_VERSION_STEP);
         isTaken = 1;
       }

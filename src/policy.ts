@@ -185,7 +185,6 @@ function waitForOwner(attempt: number): void {
   if (attempt > 10) Atomics.wait(pause, 0, 0, 1)
 }
 
-
 function scaleLimits({ kernel, at }: Table): ScaleLimits {
   return {
     vStart: kernel.wide.V_START,
@@ -193,13 +192,12 @@ function scaleLimits({ kernel, at }: Table): ScaleLimits {
     unlimitedFlag: at.FLAG_UNLIMITED,
     stepFlag: at.FLAG_STEP,
     slidingFlag: at.FLAG_SLIDING,
-    queueFlag: at.FLAG_QUEUE,
     lineFlag: at.FLAG_LINE,
     warmUpFlag: at.FLAG_WARM_UP,
   }
 }
 
-/** Names of the policies of a table, by number; number 0 is none. */
+/** How many policies a table has; their numbers begin at 1. */
 export function countPolicies(table: Table): number {
   return Atomics.load(table.words, table.at.HEADER_POLICY_COUNT / 4)
 }

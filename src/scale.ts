@@ -62,7 +62,6 @@ export interface ScaleLimits {
   unlimitedFlag: number
   stepFlag: number
   slidingFlag: number
-  queueFlag: number
   lineFlag: number
   warmUpFlag: number
 }

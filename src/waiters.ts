@@ -9,6 +9,7 @@
 
 import { isMainThread } from 'node:worker_threads'
 import type { Act, Bucket } from './bucket.js'
+import type { Clock } from './clock.js'
 import { SluiceError } from './errors.js'
 import type { Policy } from './policy.js'
 import { closed, type Table } from './table.js'
@@ -99,7 +100,7 @@ export function sleepUntil(table: Table, untilMs: number, signal: AbortSignal | 
         end()
         resolve()
       } else if (!clock.manual) {
-        timer = setTimeout(look, Math.min(Math.max(1, Math.ceil(leftMs)), clock.kind === 'manual' ? MANUAL_SLEEP_MS : LONGEST_SLEEP_MS))
+        timer = setTimeout(look, sleepMs(clock, leftMs))
       }
     }
     signal?.addEventListener('abort', onAbort, { once: true })
@@ -112,6 +113,11 @@ export function sleepUntil(table: Table, untilMs: number, signal: AbortSignal | 
 const LONGEST_SLEEP_MS = 1000
 /** The same under a manual clock that another thread moves. */
 const MANUAL_SLEEP_MS = 5
+
+/** What to set a timer to. It counts whole ms and may fire a little early: it is armed again then. */
+function sleepMs(clock: Clock, leftMs: number): number {
+  return Math.min(Math.max(1, Math.ceil(leftMs)), clock.kind === 'manual' ? MANUAL_SLEEP_MS : LONGEST_SLEEP_MS)
+}
 
 export class Waiters {
   readonly #policy: Policy
@@ -243,10 +249,7 @@ export class Waiters {
     if (this.#timer && first.wakeMs >= this.#timerMs) return
     clearTimeout(this.#timer)
     this.#timerMs = first.wakeMs
-    const most = clock.kind === 'manual' ? MANUAL_SLEEP_MS : LONGEST_SLEEP_MS
-    // A timer counts whole ms and may fire a little early: it is armed again then.
-    const sleepMs = Math.min(most, Math.max(1, Math.ceil(first.wakeMs - clock.now())))
-    this.#timer = setTimeout(this.#settleDue, sleepMs)
+    this.#timer = setTimeout(this.#settleDue, sleepMs(clock, first.wakeMs - clock.now()))
   }
 
   /** Takes a waiter out before its time and gives its tokens back. */

@@ -16,7 +16,7 @@ import { fractionOf, ModelBucket } from './model.js'
 const { at, wide } = kernelConstants()
 const limits: ScaleLimits = {
   vStart: wide.V_START, burstLimit: wide.BURST_LIMIT, unlimitedFlag: at.FLAG_UNLIMITED, stepFlag: at.FLAG_STEP, slidingFlag: at.FLAG_SLIDING,
-  queueFlag: at.FLAG_QUEUE, lineFlag: at.FLAG_LINE, warmUpFlag: at.FLAG_WARM_UP,
+  lineFlag: at.FLAG_LINE, warmUpFlag: at.FLAG_WARM_UP,
 }
 const MAX_BURST = 2 ** 31 - 1
 const YEAR_NS = 31_557_600n * 1_000_000_000n
