@@ -14,9 +14,9 @@
 // anything while deciding, so a thread that stops here stops nobody else.
 
 import {
-  BUSY, FLAG_SLIDING, LANE_KEY, LANE_SET_A, LANE_SET_B, LANE_SLOT, PIECE_BURST, PIECE_BURST_TOKENS,
-  PIECE_FLAGS, PIECE_TOKEN_SHIFT, POLICY_GLOBAL,
-  POLICY_VERSION, SLOT_STATE, STATS_ALLOWED, STATS_CONTENDED, STATS_DENIED, TAG_BITS,
+  BUSY, FLAG_SLIDING, HEADER_CLOCK_NS, LANE_KEY, LANE_SET_A, LANE_SET_B, LANE_SLOT, LANE_STATS, PIECE_BURST, PIECE_BURST_TOKENS,
+  PIECE_FLAGS, PIECE_TOKEN_SHIFT, POLICIES, POLICY_BYTES, POLICY_GLOBAL, POLICY_VERSION, READING_BURST_TOKENS, READING_FLOOR, READING_MOMENT,
+  READING_POLICY, READING_TOKEN_SHIFT, READING_V, READING_VERSION, SLOT_STATE, STATS_ALLOWED, STATS_BYTES, STATS_CONTENDED, STATS_DENIED, TAG_BITS,
 } from "./layout";
 import { isCurrent, isQuick, isWithinLife, pieceOf, policyOf, quickReading, translated } from "./clock";
 import { count, lane, PATIENCE, yieldTo } from "./thread";
@@ -105,6 +105,73 @@ export function allowSlotAt(piece: usize, slot: usize, key: u64, cost: u32, now:
   if (next > v || isTooMuch) return refused(policy);
   if (!cost || atomic.cmpxchg<u64>(slot, seen, next, SLOT_STATE) == seen) return admitted(policy);
   return overtaken(policy);
+}
+
+/**
+ * The same by the clock cell, for a policy without flags that matter: from what
+ * this thread keeps of the policy at `stats`. A hot key is decided thousands of
+ * times between two ticks, and its clock is read once. What `stats` holds may
+ * be out of date: version and moment, compared here, are all that it hangs on.
+ */
+// @ts-ignore: decorator
+@inline
+export function allowSlotByCell(stats: usize, slot: usize, key: u64, cost: u32): i32 {
+  if (load<i64>(stats, READING_MOMENT) != ~load<i64>(0, HEADER_CLOCK_NS) && !readCell(stats)) return LOOK_UP;
+  const v = load<u64>(stats, READING_V);
+  const seen = atomic.load<u64>(slot, SLOT_STATE);
+  if (load<u64>(slot) != key || (seen & TAG_BITS) != (v & TAG_BITS) || !isCurrent(load<u32>(stats, READING_POLICY), load<u32>(stats, READING_VERSION))) return outOfDate(stats);
+  const floor = load<u64>(stats, READING_FLOOR);
+  const next = (seen > floor ? seen : floor) + (u64(cost) << load<i32>(stats, READING_TOKEN_SHIFT));
+  if (next > v || cost > load<u32>(stats, READING_BURST_TOKENS)) return counted(stats, STATS_DENIED, 0);
+  if (!cost || atomic.cmpxchg<u64>(slot, seen, next, SLOT_STATE) == seen) return counted(stats, STATS_ALLOWED, 1);
+  return counted(stats, STATS_CONTENDED, LOOK_UP);
+}
+
+/** The same for the policy's global bucket. */
+// @ts-ignore: decorator
+@inline
+export function allowGlobalByCell(stats: usize, cost: u32): i32 {
+  if (load<i64>(stats, READING_MOMENT) != ~load<i64>(0, HEADER_CLOCK_NS) && !readCell(stats)) return LOOK_UP;
+  const policy = usize(load<u32>(stats, READING_POLICY));
+  const v = load<u64>(stats, READING_V);
+  const seen = atomic.load<u64>(policy, POLICY_GLOBAL);
+  if ((seen & TAG_BITS) != (v & TAG_BITS) || !isCurrent(policy, load<u32>(stats, READING_VERSION))) return outOfDate(stats);
+  const floor = load<u64>(stats, READING_FLOOR);
+  const next = (seen > floor ? seen : floor) + (u64(cost) << load<i32>(stats, READING_TOKEN_SHIFT));
+  if (next > v || cost > load<u32>(stats, READING_BURST_TOKENS)) return counted(stats, STATS_DENIED, 0);
+  if (!cost || atomic.cmpxchg<u64>(policy, seen, next, POLICY_GLOBAL) == seen) return counted(stats, STATS_ALLOWED, 1);
+  return counted(stats, STATS_CONTENDED, LOOK_UP);
+}
+
+/** Reads the clock of the policy whose counters are at `stats` by the clock cell; false if it is not `isQuick`. */
+function readCell(stats: usize): bool {
+  const policy = POLICIES + ((stats - lane - LANE_STATS) / STATS_BYTES) * POLICY_BYTES;
+  const now = load<i64>(0, HEADER_CLOCK_NS);
+  const version = atomic.load<u32>(policy, POLICY_VERSION);
+  const piece = pieceOf(policy, version);
+  if (!isQuick(piece, now)) return false;
+  const v = quickReading(piece, now);
+  store<u64>(stats, v, READING_V);
+  store<u64>(stats, v - load<u64>(piece, PIECE_BURST), READING_FLOOR);
+  store<u32>(stats, load<u32>(piece, PIECE_BURST_TOKENS), READING_BURST_TOKENS);
+  store<i32>(stats, load<i32>(piece, PIECE_TOKEN_SHIFT), READING_TOKEN_SHIFT);
+  store<u32>(stats, u32(policy), READING_POLICY);
+  store<u32>(stats, version, READING_VERSION);
+  store<i64>(stats, ~now, READING_MOMENT);
+  return true;
+}
+
+/** Another piece is in force, or another key has the slot. */
+function outOfDate(stats: usize): i32 {
+  store<i64>(stats, 0, READING_MOMENT);
+  return LOOK_UP;
+}
+
+// @ts-ignore: decorator
+@inline
+function counted(stats: usize, counter: usize, answer: i32): i32 {
+  store<u64>(stats + counter, load<u64>(stats + counter) + 1);
+  return answer;
 }
 
 /** The same for a sliding window counter. */

@@ -6,7 +6,7 @@
 // table's clock cell), and a virtual time crosses as two 32-bit halves.
 
 import { BATCH_MAX, LANE_ANSWERS, LANE_KEY } from "./layout";
-import { allowGlobalQuickly, allowKey, allowSlotAt } from "./bucket";
+import { allowGlobalByCell as byGlobal, allowGlobalQuickly, allowKey, allowSlotAt, allowSlotByCell as bySlot } from "./bucket";
 import { moment, policyOf } from "./clock";
 import { CONSUME, decideAt, GLOBAL, LOOK_UP } from "./decide";
 import { restore } from "./restore";
@@ -49,6 +49,16 @@ export function allowWords(policy: usize, low: u32, high: u32, a: u32, b: u32, c
 /** The same at the slot, and under the piece, of the last time; LOOK_UP if either is another by now. */
 export function allowSlot(piece: usize, slot: usize, low: u32, high: u32, cost: u32, ms: f64): i32 {
   return allowSlotAt(piece, slot, (u64(high) << 32) | u64(low), cost, moment(ms));
+}
+
+/** The same by the clock cell, from what this thread keeps of the policy at `stats`. */
+export function allowSlotByCell(stats: usize, slot: usize, low: u32, high: u32, cost: u32): i32 {
+  return bySlot(stats, slot, (u64(high) << 32) | u64(low), cost);
+}
+
+/** Decides for the global bucket by the clock cell; LOOK_UP if that takes more than a few steps. */
+export function allowGlobalByCell(stats: usize, cost: u32): i32 {
+  return byGlobal(stats, cost);
 }
 
 /** Decides for the global bucket, under the piece of the last time. */

@@ -177,7 +177,7 @@ export const LOCK_SLOT: usize = 4;
 //  1024 batch answers, 1 byte each
 //  1088 tokens taken by the last grant, one for each limit, 7 x f64
 //  1152 key bytes, 7 KiB less the above, and a margin for whole words
-//  8192 stats, one line a policy
+//  8192 stats, two lines a policy
 
 export const THREADS: usize = LOCKS + usize(LOCK_COUNT) * LOCK_BYTES;
 export const LANE_OWNER: usize = 0;
@@ -209,8 +209,24 @@ export const LANE_BYTES_MAX: i32 = 7024;
 export const LANE_STATS: usize = 8192;
 export const BATCH_MAX: i32 = 32;
 
-// Stats of one policy, counted by one thread: a line of 8 counters.
-export const STATS_BYTES: usize = 64;
+// What one thread keeps of one policy: a line of 8 counters, and a line with what
+// it made of the clock cell the last time. The cell stands still for a thousand
+// calls and more, and so do the reading and all that follows from it.
+//
+//    0 counters: 8 x u64
+//   64 ~ns of the cell (0: none)   72 v(then)         80 v(then) - burst
+//   88 version u32   92 burst u32, whole tokens   96 token shift i32   100 policy
+//
+// It is right for as long as the cell says the same and the policy has the same
+// version: both are compared by every call.
+export const STATS_BYTES: usize = 128;
+export const READING_MOMENT: usize = 64;
+export const READING_V: usize = 72;
+export const READING_FLOOR: usize = 80;
+export const READING_VERSION: usize = 88;
+export const READING_BURST_TOKENS: usize = 92;
+export const READING_TOKEN_SHIFT: usize = 96;
+export const READING_POLICY: usize = 100;
 export const STATS_ALLOWED: usize = 0;
 export const STATS_DENIED: usize = 8;
 export const STATS_EVICTED: usize = 16;

@@ -17,6 +17,8 @@ export interface KernelExports {
   allowNumber(policy: number, key: number, cost: number, ms: number): number
   allowWords(policy: number, low: number, high: number, a: number, b: number, cost: number, ms: number): number
   allowSlot(piece: number, slot: number, low: number, high: number, cost: number, ms: number): number
+  allowSlotByCell(stats: number, slot: number, low: number, high: number, cost: number): number
+  allowGlobalByCell(stats: number, cost: number): number
   allowGlobal(piece: number, cost: number, ms: number): number
   batchText(policy: number, i: number, offset: number, length: number): void
   batchNumber(policy: number, i: number, key: number): void

@@ -29,12 +29,16 @@ export class KeyedLimiter {
   readonly #kernel: Policy['table']['kernel']
   readonly #clock: Policy['table']['clock']
   readonly #isGlobal: boolean
+  // Signed, as the kernel takes them: then V8 keeps small integers here, and need
+  // not ask at every call whether one of them has become a heap number.
   readonly #low: number
   readonly #high: number
   /** The piece of the policy's clock that was in force the last time. */
   #piece: number
-  /** Where the key's slot was the last time; 0 unknown. */
+  /** Where the key's slot was the last time; 0 unknown, or the global bucket. */
   #slot = 0
+  /** Where this thread keeps its last reading of the clock cell; 0 if that is of no use here. */
+  readonly #stats: number
 
   /** Made by `limiter.key()`. */
   constructor(policy: Policy, waiters: Waiters, key: Key | undefined) {
@@ -45,19 +49,29 @@ export class KeyedLimiter {
     this.#clock = policy.table.clock
     this.#piece = policy.pieceAt
     this.#isGlobal = bucket.isGlobal
-    this.#low = bucket.low
-    this.#high = bucket.high
+    this.#low = bucket.low | 0
+    this.#high = bucket.high | 0
+    this.#stats = policy.table.clock.kind !== 'precise' && policy.isQuick ? policy.statsAt | 0 : 0
   }
 
   /** Takes `cost` tokens if they are there. Never throws for being limited. */
   allow(cost = 1): boolean {
     if (typeof cost !== 'number' || (cost | 0) !== cost || cost < 0) checkCost(cost)
-    if (this.#isGlobal) return this.#kernel.allowGlobal(this.#piece, cost, this.#clock.mark()) === 1
     if (this.#slot !== 0) {
-      const answer = this.#kernel.allowSlot(this.#piece, this.#slot, this.#low, this.#high, cost, this.#clock.mark())
+      const answer = this.#stats !== 0
+        ? this.#kernel.allowSlotByCell(this.#stats, this.#slot, this.#low, this.#high, cost)
+        : this.#kernel.allowSlot(this.#piece, this.#slot, this.#low, this.#high, cost, this.#clock.mark())
       if (answer < 2) return answer === 1
     }
-    return this.#lookUp(cost)
+    return this.#isGlobal === true ? this.#allowGlobally(cost) : this.#lookUp(cost)
+  }
+
+  #allowGlobally(cost: number): boolean {
+    if (this.#stats !== 0) {
+      const answer = this.#kernel.allowGlobalByCell(this.#stats, cost)
+      if (answer < 2) return answer === 1
+    }
+    return this.#kernel.allowGlobal(this.#piece, cost, this.#clock.mark()) === 1
   }
 
   /** `allow` when the key's slot is not known, or was given to another key. */
@@ -65,7 +79,7 @@ export class KeyedLimiter {
     const { table, policy, record, low, high, setA, setB } = this.#bucket
     this.#piece = policy.pieceAt
     const answer = table.kernel.allowWords(record, low, high, setA, setB, cost, this.#clock.mark())
-    this.#slot = table.words[(table.lane + table.at.LANE_SLOT) / 4]
+    this.#slot = table.words[(table.lane + table.at.LANE_SLOT) / 4] | 0
     return answer === 1
   }
 

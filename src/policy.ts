@@ -109,6 +109,17 @@ export class Policy {
     return this.record + at.POLICY_PIECE + (this.version & 1) * at.PIECE_BYTES
   }
 
+  /** Address of what this thread counts and keeps of it. */
+  get statsAt(): number {
+    const { at, lane } = this.table
+    return lane + at.LANE_STATS + ((this.record - at.POLICIES) / at.POLICY_BYTES) * at.STATS_BYTES
+  }
+
+  /** Its keys are decided by one word against a reading of its clock. */
+  get isQuick(): boolean {
+    return (this.declared.flags & ~this.table.at.QUICK_FLAGS) === 0
+  }
+
   /** The piece in force. */
   #current(): Piece {
     if (this.version !== this.#version) [this.#piece, this.#version] = this.#read()

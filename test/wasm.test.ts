@@ -13,7 +13,7 @@ import { acquisitions, functionsOf } from './held-locks.js'
 const release = readFileSync(new URL('../build/release.wasm', import.meta.url))
 
 const FUNCTIONS = [
-  'allowBatch', 'allowGlobal', 'allowNumber', 'allowSlot', 'allowText', 'allowWords', 'append', 'audit', 'batchKey', 'batchNumber', 'batchText',
+  'allowBatch', 'allowGlobal', 'allowGlobalByCell', 'allowNumber', 'allowSlot', 'allowSlotByCell', 'allowText', 'allowWords', 'append', 'audit', 'batchKey', 'batchNumber', 'batchText',
   'cancel', 'decide', 'enter', 'keyEnd', 'keyOfBytes', 'keyOfNumber', 'keyOfWords', 'keyPart', 'lineSetsOffset', 'publish', 'readingOf',
   'recover', 'refund', 'retag', 'setTokens', 'setsOffset', 'translateAct', 'untilAct',
 ]
