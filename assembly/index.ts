@@ -42,8 +42,9 @@ export function allowNumber(policy: usize, number: f64, cost: u32, ms: f64): i32
 }
 
 /** Decides for a key that was hashed before. */
-export function allowWords(policy: usize, low: u32, high: u32, a: u32, b: u32, cost: u32, ms: f64): i32 {
-  return allowKey(policy, (u64(high) << 32) | u64(low), a, b, cost, moment(ms));
+export function allowWords(policy: usize, low: u32, high: u32, a: u32, cost: u32, ms: f64): i32 {
+  const key = (u64(high) << 32) | u64(low);
+  return allowKey(policy, key, a, otherSet(a, key), cost, moment(ms));
 }
 
 /** The same at the slot, and under the piece, of the last time; LOOK_UP if either is another by now. */

@@ -17,7 +17,7 @@ import type { Key } from './key.js'
 import { policyOf, type Limiter, type ReserveOptions } from './limiter.js'
 import type { Reservation } from './reservation.js'
 import type { Table } from './table.js'
-import { sleepUntil } from './waiters.js'
+import { sleepUntil } from './sleep.js'
 
 /** A limiter, its key (left out: its global bucket), and the cost (1 if left out). */
 export type Part = readonly [limiter: Limiter, key?: Key, cost?: number]
@@ -50,7 +50,7 @@ function chargesOf(parts: readonly Part[]): Charge[] {
     checkCost(cost)
     const bucket = new Bucket(policy, key)
     // The same bucket twice is asked once for both costs.
-    const same = charges.find((each) => each.bucket.record === bucket.record && each.bucket.id === bucket.id)
+    const same = charges.find((each) => each.bucket.isSame(bucket))
     if (same) checkCost((same.cost += cost))
     else charges.push({ bucket, cost, act: undefined, taken: 0 })
   })

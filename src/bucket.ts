@@ -15,10 +15,17 @@ export interface Act {
   readonly taken: Float64Array | undefined
 }
 
+/** Names a bucket of a policy; all 0 for the global one. */
+export interface KeyWords {
+  readonly low: number
+  readonly high: number
+  readonly setA: number
+}
+
 /** Changes of scale across which a virtual time can be told. */
 const KNOWN_GENERATIONS = 2
 
-export class Bucket {
+export class Bucket implements KeyWords {
   readonly policy: Policy
   readonly table: Table
   readonly record: number
@@ -27,7 +34,6 @@ export class Bucket {
   readonly low: number
   readonly high: number
   readonly setA: number
-  readonly setB: number
 
   constructor(policy: Policy, key: Key | undefined) {
     const { table, record } = policy
@@ -36,7 +42,7 @@ export class Bucket {
     this.record = record
     this.isGlobal = key === undefined
     if (key === undefined) {
-      this.low = this.high = this.setA = this.setB = 0
+      this.low = this.high = this.setA = 0
       return
     }
     putKey(table, record, key)
@@ -44,12 +50,10 @@ export class Bucket {
     this.low = words[(lane + at.LANE_KEY) / 4]
     this.high = words[(lane + at.LANE_KEY) / 4 + 1]
     this.setA = words[(lane + at.LANE_SET_A) / 4]
-    this.setB = words[(lane + at.LANE_SET_B) / 4]
   }
 
-  /** Names this bucket among all of its policy. */
-  get id(): string {
-    return this.isGlobal ? '' : `${this.low}:${this.high}:${this.setA}`
+  isSame({ record, low, high, setA }: Bucket): boolean {
+    return this.record === record && this.low === low && this.high === high && this.setA === setA
   }
 
   /** The kernel's general decision: true if granted. Its other answers are then in the lane. */
@@ -80,38 +84,19 @@ export class Bucket {
 
   /** The virtual time at which the last grant may act, in two halves; 0 if it charged nothing. */
   get act(): Act {
-    const { at, unsigned, lane } = this.table
-    return {
-      actLow: unsigned[(lane + at.LANE_ACT) / 4],
-      actHigh: unsigned[(lane + at.LANE_ACT) / 4 + 1],
-      generation: this.policy.generation,
-      taken: this.policy.isLine && !this.policy.isWindow ? this.taken : undefined,
-    }
+    return { ...actIn(this.policy), taken: this.policy.isLine && !this.policy.isWindow ? this.taken : undefined }
   }
 
-  /**
-   * ns until a reservation may act under the present rate, and its act in the
-   * present units; undefined if its scale is too long ago to tell.
-   */
-  untilAct({ actLow, actHigh, generation, taken }: Act, nowMs: number): { ns: number; act: Act } | undefined {
-    const { policy, record, table } = this
-    if (policy.generation - generation > KNOWN_GENERATIONS) return undefined
-    const ns = table.kernel.untilAct(record, actLow, actHigh, nowMs)
-    if (policy.generation === generation) return { ns, act: { actLow, actHigh, generation, taken } }
-    table.kernel.translateAct(record, actLow, actHigh)
-    return { ns, act: { ...this.act, taken } }
+  untilAct(act: Act, nowMs: number): { ns: number; act: Act } | undefined {
+    return untilAct(this.policy, act, nowMs)
   }
 
   refund(cost: number): boolean {
     return this.table.kernel.refund(this.record, this.#select(0), cost, this.table.clock.now()) === 1
   }
 
-  /** Cancels what was reserved: `cost` tokens, or of a policy with several limits what each `taken` says. */
-  cancel(cost: number, { actLow, actHigh, generation, taken }: Act, nowMs = this.table.clock.now()): boolean {
-    // Too many scales ago to know who reserved behind it.
-    if (this.policy.generation - generation > KNOWN_GENERATIONS) return false
-    if (taken) this.table.doubles.set(taken, (this.table.lane + this.table.at.LANE_TAKEN) / 8)
-    return this.table.kernel.cancel(this.record, this.#select(0), cost, actLow, actHigh, nowMs) === 1
+  cancel(cost: number, act: Act, nowMs = this.table.clock.now()): boolean {
+    return cancelReserved(this.policy, this, cost, act, nowMs)
   }
 
   /** Makes it hold `tokens`, fractions and debts too, but at most the burst. */
@@ -126,9 +111,40 @@ export class Bucket {
   }
 
   #select(mode: number): number {
-    const { kernel, at } = this.table
-    if (this.isGlobal) return mode | at.GLOBAL
-    kernel.keyOfWords(this.low, this.high, this.setA)
-    return mode
+    return select(this.policy, this, mode)
   }
+}
+
+/** Puts a key in the lane; the mode that says whose bucket it is. */
+function select({ table: { kernel, at } }: Policy, { low, high, setA }: KeyWords, mode: number): number {
+  if ((low | high | setA) === 0) return mode | at.GLOBAL
+  kernel.keyOfWords(low, high, setA)
+  return mode
+}
+
+/**
+ * ns until a reservation may act under the present rate, and its act in the
+ * present units; undefined if its scale is too long ago to tell.
+ */
+export function untilAct(policy: Policy, { actLow, actHigh, generation, taken }: Act, nowMs: number): { ns: number; act: Act } | undefined {
+  const { record, table } = policy
+  if (policy.generation - generation > KNOWN_GENERATIONS) return undefined
+  const ns = table.kernel.untilAct(record, actLow, actHigh, nowMs)
+  if (policy.generation === generation) return { ns, act: { actLow, actHigh, generation, taken } }
+  table.kernel.translateAct(record, actLow, actHigh)
+  return { ns, act: { ...actIn(policy), taken } }
+}
+
+/** Cancels what was reserved: `cost` tokens, or of a policy with several limits what each `taken` says. */
+export function cancelReserved(policy: Policy, key: KeyWords, cost: number, { actLow, actHigh, generation, taken }: Act, nowMs: number): boolean {
+  // Too many scales ago to know who reserved behind it.
+  if (policy.generation - generation > KNOWN_GENERATIONS) return false
+  const { table, record } = policy
+  if (taken) table.doubles.set(taken, (table.lane + table.at.LANE_TAKEN) / 8)
+  return table.kernel.cancel(record, select(policy, key, 0), cost, actLow, actHigh, nowMs) === 1
+}
+
+/** The act that the kernel just left in the lane. */
+function actIn({ table: { at, unsigned, lane }, generation }: Policy): Act {
+  return { actLow: unsigned[(lane + at.LANE_ACT) / 4], actHigh: unsigned[(lane + at.LANE_ACT) / 4 + 1], generation, taken: undefined }
 }

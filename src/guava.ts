@@ -15,7 +15,8 @@ import type { Policy } from './policy.js'
 import { settle, type Home } from './private-table.js'
 import { checkRate } from './rate.js'
 import { BucketReservation } from './reservation.js'
-import { blockUntil, Waiters } from './waiters.js'
+import { blockUntil } from './sleep.js'
+import { Waiters } from './waiters.js'
 
 export type { Home }
 

@@ -15,7 +15,7 @@ export interface KernelExports {
   keyEnd(policy: number, length: number, total: number): void
   allowText(policy: number, length: number, cost: number, ms: number): number
   allowNumber(policy: number, key: number, cost: number, ms: number): number
-  allowWords(policy: number, low: number, high: number, a: number, b: number, cost: number, ms: number): number
+  allowWords(policy: number, low: number, high: number, a: number, cost: number, ms: number): number
   allowSlot(piece: number, slot: number, low: number, high: number, cost: number, ms: number): number
   allowSlotByCell(stats: number, slot: number, low: number, high: number, cost: number): number
   allowGlobalByCell(stats: number, cost: number): number

@@ -7,7 +7,8 @@ import { checkCost, checkDuration, checkInteger, checkOptions, SluiceError, unex
 import type { Key } from './key.js'
 import type { Policy } from './policy.js'
 import { BucketReservation, type Reservation } from './reservation.js'
-import { blockUntil, checkMayBlock, type Waiters } from './waiters.js'
+import { blockUntil, checkMayBlock } from './sleep.js'
+import type { Waiters } from './waiters.js'
 
 export interface ReserveOptions {
   /** Longest delay to accept, ms; Infinity by default. */
@@ -76,9 +77,9 @@ export class KeyedLimiter {
 
   /** `allow` when the key's slot is not known, or was given to another key. */
   #lookUp(cost: number): boolean {
-    const { table, policy, record, low, high, setA, setB } = this.#bucket
+    const { table, policy, record, low, high, setA } = this.#bucket
     this.#piece = policy.pieceAt
-    const answer = table.kernel.allowWords(record, low, high, setA, setB, cost, this.#clock.mark())
+    const answer = table.kernel.allowWords(record, low, high, setA, cost, this.#clock.mark())
     this.#slot = table.words[(table.lane + table.at.LANE_SLOT) / 4] | 0
     return answer === 1
   }
@@ -139,7 +140,17 @@ export class KeyedLimiter {
    * (ERR_SLUICE_TIMEOUT), or if `maxWaiters` wait already. An abort rejects
    * with the signal's reason and gives the tokens back.
    */
-  async wait(cost = 1, options: WaitOptions = {}): Promise<void> {
+  wait(cost = 1, options: WaitOptions = {}): Promise<void> {
+    // Not async: a suspended function is 300 bytes more for each who waits.
+    try {
+      return this.#wait(cost, options) ?? Promise.resolve()
+    } catch (error) {
+      return Promise.reject(error)
+    }
+  }
+
+  /** Undefined if there is nothing to wait for. */
+  #wait(cost: number, options: WaitOptions): Promise<void> | undefined {
     checkCost(cost)
     checkOptions(options)
     const { signal, timeoutMs = Infinity, maxWaiters = Infinity } = options
@@ -147,13 +158,13 @@ export class KeyedLimiter {
     if (maxWaiters !== Infinity) checkInteger('maxWaiters', maxWaiters, 0, Number.MAX_SAFE_INTEGER)
     if (signal !== undefined && !(signal instanceof AbortSignal)) throw unexpected('signal', 'an AbortSignal', signal, 'AbortSignal')
     signal?.throwIfAborted()
-    const waiting = this.#waiters.count(this.#bucket)
     const nowMs = this.#clock.now()
+    const waiting = maxWaiters === Infinity ? 0 : this.#waiters.count(this.#bucket)
     if (waiting >= maxWaiters && !this.#bucket.decide(0, cost, nowMs)) {
       throw new SluiceError('ERR_SLUICE_TOO_MANY_WAITERS', `"maxWaiters" is ${maxWaiters} and ${waiting} wait for this key`)
     }
     const reservation = this.#granted(cost, timeoutMs, nowMs)
-    if (reservation.delayMs > 0) await this.#waiters.add(this.#bucket, cost, reservation, nowMs, nowMs + timeoutMs, signal)
+    if (reservation.delayMs > 0) return this.#waiters.add(this.#bucket, cost, reservation, nowMs, nowMs + timeoutMs, signal)
   }
 
   /**

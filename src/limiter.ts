@@ -173,8 +173,12 @@ export class Limiter {
   }
 
   /** Waits until `cost` tokens of `key` are there; see `KeyedLimiter.wait`. */
-  async wait(key?: Key, cost = 1, options: WaitOptions = {}): Promise<void> {
-    return this.key(key).wait(cost, options)
+  wait(key?: Key, cost = 1, options: WaitOptions = {}): Promise<void> {
+    try {
+      return this.key(key).wait(cost, options)
+    } catch (error) {
+      return Promise.reject(error)
+    }
   }
 
   /** Blocks this worker thread until `cost` tokens of `key` are there; see `KeyedLimiter.waitSync`. */

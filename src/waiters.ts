@@ -6,132 +6,32 @@
 // so an abort gives its tokens back even from the middle of the queue. They
 // move up as far as costs are equal; past that, as anywhere else, a cancel
 // gives back what nobody has reserved behind it.
+//
+// All acts are of one generation, the last that was looked at: when the policy
+// has another, everybody's act is translated before anything else happens.
 
-import { isMainThread } from 'node:worker_threads'
-import type { Act, Bucket } from './bucket.js'
-import type { Clock } from './clock.js'
-import { SluiceError } from './errors.js'
+import { cancelReserved, untilAct, type Bucket } from './bucket.js'
 import type { Policy } from './policy.js'
-import { closed, type Table } from './table.js'
-
-interface Waiter {
-  readonly bucket: Bucket
-  readonly cost: number
-  readonly order: number
-  readonly deadlineMs: number
-  act: Act
-  /** When its reservation may act, and when to look at it: then, or at its deadline. */
-  actMs: number
-  wakeMs: number
-  /** Its place in the heap. */
-  place: number
-  readonly settle: (error?: unknown) => void
-}
-
-/** A reservation to wait for. */
-interface Claim {
-  readonly act: Act
-  readonly delayMs: number
-}
-
-/** Throws ERR_SLUICE_MAIN_THREAD in the main thread. */
-export function checkMayBlock(): void {
-  if (isMainThread) {
-    throw new SluiceError('ERR_SLUICE_MAIN_THREAD', 'a synchronous wait would block the main thread; call it in a worker thread, or wait asynchronously')
-  }
-}
-
-function passed(): SluiceError {
-  return new SluiceError('ERR_SLUICE_TIMEOUT', 'the deadline passed while waiting: the rate was lowered; the tokens went back')
-}
-
-const sleeper = new Int32Array(new SharedArrayBuffer(4))
-
-/** Blocks this worker thread until a reservation of `cost` may act. Throws ERR_SLUICE_TIMEOUT at the deadline, and gives the tokens back. */
-export function blockUntil(bucket: Bucket, cost: number, { act, delayMs }: Claim, nowMs: number, timeoutMs: number): void {
-  if (delayMs === 0) return
-  checkMayBlock()
-  const { clock } = bucket.table
-  const deadlineMs = nowMs + timeoutMs
-  const most = clock.kind === 'manual' ? 1 : LONGEST_SLEEP_MS
-  let actMs = nowMs + delayMs
-  // It looks again now and then, and at the end, for the rate or a manual clock may have moved.
-  for (;;) {
-    nowMs = clock.now()
-    const known = bucket.untilAct(act, nowMs)
-    if (known) {
-      if (known.ns === 0) return
-      act = known.act
-      actMs = nowMs + known.ns / 1e6
-    } else if (nowMs >= actMs) {
-      return
-    }
-    if (nowMs >= deadlineMs) {
-      bucket.cancel(cost, act)
-      throw passed()
-    }
-    Atomics.wait(sleeper, 0, 0, Math.min(Math.max(actMs - nowMs, 0.001), deadlineMs - nowMs, most))
-  }
-}
-
-/** Sleeps until a table's clock reads `untilMs`; rejects with the signal's reason when it aborts, and when the table is closed. */
-export function sleepUntil(table: Table, untilMs: number, signal: AbortSignal | undefined): Promise<void> {
-  return new Promise((resolve, reject) => {
-    const { clock } = table
-    let timer: NodeJS.Timeout | undefined
-    let stopListening: (() => void) | undefined
-    const stopMinding = table.onClose(() => {
-      end()
-      reject(closed())
-    })
-    const end = (): void => {
-      clearTimeout(timer)
-      stopListening?.()
-      stopMinding()
-      signal?.removeEventListener('abort', onAbort)
-    }
-    const onAbort = (): void => {
-      end()
-      reject(signal!.reason)
-    }
-    const look = (): void => {
-      const leftMs = untilMs - clock.now()
-      if (leftMs <= 0) {
-        end()
-        resolve()
-      } else if (!clock.manual) {
-        timer = setTimeout(look, sleepMs(clock, leftMs))
-      }
-    }
-    signal?.addEventListener('abort', onAbort, { once: true })
-    stopListening = clock.manual?.onMove(look)
-    look()
-  })
-}
-
-/** Longest sleep, ms: so often a waiter looks whether another thread changed the rate. */
-const LONGEST_SLEEP_MS = 1000
-/** The same under a manual clock that another thread moves. */
-const MANUAL_SLEEP_MS = 5
-
-/** What to set a timer to. It counts whole ms and may fire a little early: it is armed again then. */
-function sleepMs(clock: Clock, leftMs: number): number {
-  return Math.min(Math.max(1, Math.ceil(leftMs)), clock.kind === 'manual' ? MANUAL_SLEEP_MS : LONGEST_SLEEP_MS)
-}
+import { Rows } from './rows.js'
+import { passed, sleepMs, type Claim } from './sleep.js'
+import { closed } from './table.js'
 
 export class Waiters {
   readonly #policy: Policy
-  readonly #heap: Waiter[] = []
-  readonly #queues = new Map<string, Waiter[]>()
+  readonly #rows = new Rows()
+  /** What few have: what a reservation took of each limit, and how to stop listening to a signal. */
+  readonly #taken = new Map<number, Float64Array>()
+  readonly #signals = new Map<number, () => void>()
   #timer: NodeJS.Timeout | undefined
   #timerMs = Infinity
-  #order = 0
   #version: number
+  #generation: number
   #stopListening: (() => void) | undefined
 
   constructor(policy: Policy) {
     this.#policy = policy
     this.#version = policy.version
+    this.#generation = policy.generation
     const self = new WeakRef(this)
     policy.table.onClose(() => {
       const waiters = self.deref()
@@ -141,100 +41,93 @@ export class Waiters {
 
   /** Gives everybody's tokens back, the last one's first, and rejects them with ERR_SLUICE_CLOSED. */
   #end(): void {
-    for (const waiter of [...this.#heap].sort((a, b) => b.order - a.order)) {
-      this.#leave(waiter)
-      waiter.settle(closed())
-    }
+    for (const row of this.#rows.latestFirst()) this.#leave(row, closed())
   }
 
   /** How many wait for this bucket in this thread. */
   count(bucket: Bucket): number {
-    return this.#queues.get(bucket.id)?.length ?? 0
+    return this.#rows.lengthOf(bucket)
   }
 
   /** Waits until a reservation may act. Rejects with the signal's reason, or with ERR_SLUICE_TIMEOUT at the deadline. */
   add(bucket: Bucket, cost: number, claim: Claim, nowMs: number, deadlineMs: number, signal: AbortSignal | undefined): Promise<void> {
-    return new Promise<void>((resolve, reject) => {
-      const onAbort = (): void => {
-        this.#leave(waiter)
-        reject(signal!.reason)
-      }
-      const waiter: Waiter = {
-        bucket,
-        cost,
-        order: this.#order++,
-        deadlineMs,
-        act: claim.act,
-        actMs: nowMs + claim.delayMs,
-        wakeMs: Math.min(nowMs + claim.delayMs, deadlineMs),
-        place: -1,
-        settle: (error) => {
-          signal?.removeEventListener('abort', onAbort)
-          if (error) reject(error)
-          else resolve()
-        },
-      }
-      signal?.addEventListener('abort', onAbort, { once: true })
-      const queue = this.#queues.get(bucket.id)
-      if (queue) queue.push(waiter)
-      else this.#queues.set(bucket.id, [waiter])
-      this.#insert(waiter)
+    return new Promise<void>((resolve) => {
+      this.#keepUp()
+      const row = this.#rows.add(bucket, cost, nowMs + claim.delayMs, deadlineMs, resolve)
+      // Of a claim from another generation only the time is known.
+      const act = claim.act.generation === this.#generation ? claim.act : bucket.untilAct(claim.act, nowMs)?.act
+      this.#rows.actLow[row] = act?.actLow ?? 0
+      this.#rows.actHigh[row] = act?.actHigh ?? 0
+      if (act?.taken) this.#taken.set(row, act.taken)
+      if (signal) this.#listen(row, signal)
       this.#arm()
     })
   }
 
+  #listen(row: number, signal: AbortSignal): void {
+    const onAbort = (): void => this.#leave(row, signal.reason)
+    signal.addEventListener('abort', onAbort, { once: true })
+    this.#signals.set(row, () => signal.removeEventListener('abort', onAbort))
+  }
+
   /** Looks at everybody again: after the rate changed. */
   reconsider(): void {
-    if (this.#heap.length === 0) return
-    this.#version = this.#policy.version
-    for (const waiter of [...this.#heap]) this.#refresh(waiter)
+    if (this.#rows.count === 0) return
+    this.#keepUp()
     this.#settleDue()
   }
 
-  #refresh(waiter: Waiter): void {
-    const nowMs = waiter.bucket.table.clock.now()
-    const known = waiter.bucket.untilAct(waiter.act, nowMs)
-    // If its scale is too long ago to tell, the time stands that was last known.
-    if (known) {
-      waiter.act = known.act
-      waiter.actMs = nowMs + known.ns / 1e6
+  /** Brings everybody's act and time to the policy's present version. */
+  #keepUp(): void {
+    const policy = this.#policy
+    if (policy.version === this.#version) return
+    const from = this.#generation
+    this.#version = policy.version
+    this.#generation = policy.generation
+    const { actMs, actLow, actHigh } = this.#rows
+    for (const row of [...this.#rows]) {
+      const nowMs = policy.table.clock.now()
+      const known = this.#isKnown(row) ? untilAct(policy, { actLow: actLow[row], actHigh: actHigh[row], generation: from, taken: undefined }, nowMs) : undefined
+      // If its scale is too long ago to tell, the time stands that was last known.
+      if (known) actMs[row] = nowMs + known.ns / 1e6
+      actLow[row] = known?.act.actLow ?? 0
+      actHigh[row] = known?.act.actHigh ?? 0
+      this.#rows.replace(row)
     }
-    waiter.wakeMs = Math.min(waiter.actMs, waiter.deadlineMs)
-    this.#settlePlace(waiter)
+  }
+
+  #isKnown(row: number): boolean {
+    return (this.#rows.actLow[row] | this.#rows.actHigh[row]) !== 0
   }
 
   #settleDue = (): void => {
     clearTimeout(this.#timer)
     this.#timer = undefined
     this.#timerMs = Infinity
-    if (this.#policy.version !== this.#version) {
-      this.#version = this.#policy.version
-      for (const waiter of [...this.#heap]) this.#refresh(waiter)
-    }
-    const { clock } = this.#policy.table
-    for (let first = this.#heap[0]; first && first.wakeMs <= clock.now(); first = this.#heap[0]) {
-      const nowMs = clock.now()
-      const ns = first.bucket.untilAct(first.act, nowMs)?.ns ?? Math.max(0, (first.actMs - nowMs) * 1e6)
+    this.#keepUp()
+    const { kernel, clock } = this.#policy.table
+    const rows = this.#rows
+    let nowMs = clock.now()
+    for (let row = rows.first; row >= 0; row = rows.first) {
+      if (rows.wakeMs(row) > nowMs && rows.wakeMs(row) > (nowMs = clock.now())) break
+      const ns = this.#isKnown(row) ? kernel.untilAct(this.#policy.record, rows.actLow[row], rows.actHigh[row], nowMs) : Math.max(0, (rows.actMs[row] - nowMs) * 1e6)
       if (ns === 0) {
-        this.#forget(first)
-        first.settle()
-      } else if (nowMs >= first.deadlineMs) {
-        this.#leave(first)
-        first.settle(passed())
+        this.#forget(row)()
+      } else if (nowMs >= rows.deadlineMs[row]) {
+        this.#leave(row, passed())
       } else {
         // Later than now, even where a ns is less than the clock's double can tell.
-        first.actMs = nowMs + Math.max(ns / 1e6, nowMs * 2 ** -51)
-        first.wakeMs = Math.min(first.actMs, first.deadlineMs)
-        this.#settlePlace(first)
+        rows.actMs[row] = nowMs + Math.max(ns / 1e6, nowMs * 2 ** -51)
+        rows.replace(row)
       }
     }
     this.#arm()
   }
 
   #arm(): void {
-    const first = this.#heap[0]
+    const first = this.#rows.first
     const { clock } = this.#policy.table
-    if (!first) {
+    if (first < 0) {
       clearTimeout(this.#timer)
       this.#timer = undefined
       this.#timerMs = Infinity
@@ -246,72 +139,48 @@ export class Waiters {
       this.#stopListening ??= clock.manual.onMove(this.#settleDue)
       return
     }
-    if (this.#timer && first.wakeMs >= this.#timerMs) return
+    const wakeMs = this.#rows.wakeMs(first)
+    if (this.#timer && wakeMs >= this.#timerMs) return
     clearTimeout(this.#timer)
-    this.#timerMs = first.wakeMs
-    this.#timer = setTimeout(this.#settleDue, sleepMs(clock, first.wakeMs - clock.now()))
+    this.#timerMs = wakeMs
+    this.#timer = setTimeout(this.#settleDue, sleepMs(clock, wakeMs - clock.now()))
   }
 
-  /** Takes a waiter out before its time and gives its tokens back. */
-  #leave(waiter: Waiter): void {
-    const behind = this.#queues.get(waiter.bucket.id)!
-    const from = behind.indexOf(waiter)
-    let { act, actMs } = waiter
-    for (let i = from + 1; i < behind.length && behind[i].cost === waiter.cost; i++) {
-      const next = behind[i]
-      const freed = { act: next.act, actMs: next.actMs }
-      next.act = act
-      next.actMs = actMs
-      next.wakeMs = Math.min(actMs, next.deadlineMs)
-      this.#settlePlace(next)
-      ;({ act, actMs } = freed)
+  /** Takes a waiter out before its time, gives its tokens back and rejects it. */
+  #leave(row: number, reason: unknown): void {
+    const rows = this.#rows
+    let freed = this.#claimOf(row)
+    for (let next = rows.behind(row); next >= 0 && rows.cost[next] === rows.cost[row]; next = rows.behind(next)) {
+      const own = this.#claimOf(next)
+      rows.actMs[next] = freed.actMs
+      rows.actLow[next] = freed.actLow
+      rows.actHigh[next] = freed.actHigh
+      if (freed.taken) this.#taken.set(next, freed.taken)
+      rows.replace(next)
+      freed = own
     }
-    this.#forget(waiter)
-    waiter.bucket.cancel(waiter.cost, act)
+    const key = { low: rows.low[row], high: rows.high[row], setA: rows.setA[row] }
+    const cost = rows.cost[row]
+    const settle = this.#forget(row)
+    if (freed.actLow | freed.actHigh) cancelReserved(this.#policy, key, cost, { ...freed, generation: this.#generation }, this.#policy.table.clock.now())
+    // A function that rejects would be one more for each of them to keep.
+    settle(Promise.reject(reason))
     this.#arm()
   }
 
-  #forget(waiter: Waiter): void {
-    const queue = this.#queues.get(waiter.bucket.id)!
-    if (queue.length === 1) this.#queues.delete(waiter.bucket.id)
-    else queue.splice(queue.indexOf(waiter), 1)
-    const last = this.#heap.pop()!
-    if (last === waiter) return
-    last.place = waiter.place
-    this.#heap[last.place] = last
-    this.#settlePlace(last)
+  #claimOf(row: number): { actMs: number; actLow: number; actHigh: number; taken: Float64Array | undefined } {
+    return { actMs: this.#rows.actMs[row], actLow: this.#rows.actLow[row], actHigh: this.#rows.actHigh[row], taken: this.#taken.get(row) }
   }
 
-  // A binary heap by time to wake, ties by order of arrival.
-
-  #insert(waiter: Waiter): void {
-    waiter.place = this.#heap.length
-    this.#heap.push(waiter)
-    this.#settlePlace(waiter)
-  }
-
-  #settlePlace(waiter: Waiter): void {
-    const heap = this.#heap
-    let { place } = waiter
-    while (place > 0 && isBefore(waiter, heap[(place - 1) >> 1])) {
-      const above = heap[(place - 1) >> 1]
-      above.place = place
-      heap[place] = above
-      place = (place - 1) >> 1
+  /** Takes a waiter out; what to call to settle it. */
+  #forget(row: number): (outcome: void | Promise<void>) => void {
+    const settle = this.#rows.settle[row]!
+    this.#rows.remove(row)
+    if (this.#taken.size > 0) this.#taken.delete(row)
+    if (this.#signals.size > 0) {
+      this.#signals.get(row)?.()
+      this.#signals.delete(row)
     }
-    for (;;) {
-      let below = 2 * place + 1
-      if (below + 1 < heap.length && isBefore(heap[below + 1], heap[below])) below++
-      if (below >= heap.length || !isBefore(heap[below], waiter)) break
-      heap[below].place = place
-      heap[place] = heap[below]
-      place = below
-    }
-    waiter.place = place
-    heap[place] = waiter
+    return settle
   }
-}
-
-function isBefore(a: Waiter, b: Waiter): boolean {
-  return a.wakeMs < b.wakeMs || (a.wakeMs === b.wakeMs && a.order < b.order)
 }

@@ -42,7 +42,7 @@ const own: Package = JSON.parse(readFileSync(`${root}/package.json`, 'utf8'))
 const storeys: Record<string, readonly string[]> = {
   ground: ['errors', 'rate', 'clock', 'webassembly.d', 'kernel-binary', 'scale'],
   engine: ['kernel', 'table', 'threads', 'ticker', 'key', 'policy', 'algorithms', 'decision', 'bucket'],
-  face: ['reservation', 'waiters', 'keyed', 'limiter', 'all', 'hierarchy', 'sluice', 'private-table'],
+  face: ['reservation', 'sleep', 'rows', 'waiters', 'keyed', 'limiter', 'all', 'hierarchy', 'sluice', 'private-table'],
   edge: ['http', 'redis', 'metrics', 'pool', 'express', 'fastify', 'hono'],
   doors: ['index', 'go', 'guava', 'cli'],
 }
