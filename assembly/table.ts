@@ -69,8 +69,10 @@ export function matches(set: usize, key: u64): u32 {
 
 /**
  * The slot of a key, or 0. All four lines are loaded at once and without a
- * branch between them, so that their cache misses overlap. Vector loads are no atomic
- * ones: whoever uses a slot loads its key word again.
+ * branch between them, so that their cache misses overlap; nor is there one on
+ * which set it was, a coin that no predictor knows and that would be tossed only
+ * when the misses are over. Vector loads are no atomic ones: whoever uses a slot
+ * loads its key word again.
  */
 // @ts-ignore: decorator
 @inline
@@ -80,7 +82,7 @@ export function find(key: u64, a: usize, b: usize): usize {
   const found = matches(a, key) | (matches(b, key) << 16);
   if (!found) return 0;
   const place = usize(ctz(found) >> 1);
-  return place < usize(SLOT_COUNT) ? a + place * SLOT_STEP : b + (place - usize(SLOT_COUNT)) * SLOT_STEP;
+  return a + place * SLOT_STEP + ((b - a - SLOTS_END) & (0 - place / usize(SLOT_COUNT)));
 }
 
 /** The lock of a key's stripe. */
