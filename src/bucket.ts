@@ -82,6 +82,11 @@ export class Bucket implements KeyWords {
     return doubles.slice(from, from + (this.policy.kind === 'warmUp' ? 2 : Math.max(1, this.policy.parts.length)))
   }
 
+  /** The first of `taken`, or all of it for most kinds, without an array. */
+  get tookFirst(): number {
+    return this.table.doubles[(this.table.lane + this.table.at.LANE_TAKEN) / 8]
+  }
+
   /** The virtual time at which the last grant may act, in two halves; 0 if it charged nothing. */
   get act(): Act {
     return { ...actIn(this.policy), taken: this.policy.isLine && !this.policy.isWindow ? this.taken : undefined }

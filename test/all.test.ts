@@ -130,6 +130,18 @@ describe('all', () => {
     expect(sluice.all([[global], [user, 'bob', 2]])).toMatchObject({ allowed: false, refusedBy: 'user', retryAfterMs: Infinity })
   })
 
+  it('tells which part answers: the first that refuses, or the one with the fewest tokens left', () => {
+    const { sluice } = create()
+    const user = sluice.tokenBucket('user', { rate: 1, burst: 3 })
+    const tenant = sluice.tokenBucket('tenant', { rate: 1, burst: 10 })
+    expect(sluice.all([[tenant, 'acme'], [user, 'alice'], [tenant, 'other']])).toMatchObject({ allowed: true, partIndex: 1, limit: 3, remaining: 2 })
+    // The same bucket twice is asked once, as the first of the two.
+    expect(sluice.all([[tenant, 'acme', 4], [user, 'bob'], [tenant, 'acme', 4]])).toMatchObject({ allowed: true, partIndex: 0, limit: 10, remaining: 1 })
+    expect(sluice.all([[user, 'alice'], [user, 'carol'], [tenant, 'acme', 2]])).toMatchObject({ allowed: false, partIndex: 2, refusedBy: 'tenant' })
+    const several = sluice.tokenBucket('several', { limits: [{ rate: 1, burst: 9 }, { rate: 1, burst: 1 }] })
+    expect(sluice.all([[user, 'dave'], [several]])).toMatchObject({ allowed: true, partIndex: 1, limitIndex: 1, remaining: 0 })
+  })
+
   it('gives back what a refused combination took of a warm-up', () => {
     const { sluice } = create()
     const warm = sluice.warmUp('warm', { rate: 10, warmupMs: 1000 })

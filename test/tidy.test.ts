@@ -43,7 +43,7 @@ const storeys: Record<string, readonly string[]> = {
   ground: ['errors', 'rate', 'clock', 'webassembly.d', 'kernel-binary', 'scale'],
   engine: ['kernel', 'table', 'threads', 'ticker', 'key', 'policy', 'algorithms', 'decision', 'bucket'],
   face: ['reservation', 'sleep', 'rows', 'waiters', 'keyed', 'limiter', 'all', 'hierarchy', 'sluice', 'private-table'],
-  edge: ['http', 'redis', 'metrics', 'pool', 'express', 'fastify', 'hono'],
+  edge: ['http', 'redis', 'metrics', 'pool', 'express', 'fastify', 'hono', 'stores', 'fetch'],
   doors: ['index', 'go', 'guava', 'cli'],
 }
 const order = Object.keys(storeys)

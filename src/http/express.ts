@@ -1,0 +1,25 @@
+// Limits for Express (peer dependency, its types alone): middleware for an
+// application, a router or a route.
+
+import type { NextFunction, Request, RequestHandler, Response } from 'express'
+import { Guard, type GuardOptions } from './guard.js'
+import { applyAnswer, nodeReader } from './node.js'
+
+export * from './index.js'
+
+/** `app.use(limitExpress({ limits: [...] }))`, `app.get('/', limitExpress(...), ...)`. Throws for options that are wrong; what their functions throw goes to `next`. */
+export function limitExpress(options: GuardOptions<Request>): RequestHandler {
+  const guard = new Guard(options, nodeReader)
+  return (request: Request, response: Response, next: NextFunction): void => {
+    let goesOn: boolean | Promise<boolean>
+    try {
+      const answer = guard.decide(request)
+      goesOn = answer instanceof Promise ? answer.then((later) => applyAnswer(later, response)) : applyAnswer(answer, response)
+    } catch (error) {
+      next(error)
+      return
+    }
+    if (goesOn instanceof Promise) goesOn.then((later) => later && next(), next)
+    else if (goesOn) next()
+  }
+}
