@@ -14,9 +14,21 @@ export function ownMs(): number {
   return performance.now()
 }
 
-/** ms since 1970 on the wall clock: to align windows once, never to decide. */
+/** ms since 1970 on the wall clock: to align windows once, or to read what others tell, never to decide. */
 export function wallMs(): number {
   return Date.now()
+}
+
+/** The wall clock's time `ms` from now: to tell users, never to decide. */
+export function wallTimeIn(ms: number): Date {
+  return new Date(Math.ceil(wallMs() + ms))
+}
+
+/** ms since 1970 of an HTTP-date, in any of its three formats (RFC 9110, section 5.6.7); NaN for anything else. */
+export function wallMsOf(date: string): number {
+  if (!/^[A-Z][a-z]{2,8},? .+ ?\d\d:\d\d:\d\d (GMT|\d{4})$/.test(date)) return NaN
+  // The oldest format leaves out the zone, which is always this one.
+  return Date.parse(date.endsWith('GMT') ? date : `${date} GMT`)
 }
 
 /** The monotonic source, ns. The same in every thread of a process. */

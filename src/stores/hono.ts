@@ -1,0 +1,2 @@
+export { SluiceStore, type ClientRateLimitInfo } from './window-store.js'
+export type { StoreOptions } from './hits.js'
