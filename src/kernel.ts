@@ -43,6 +43,11 @@ function module(): WebAssembly.Module {
   return (compiled ??= new WebAssembly.Module(Buffer.from(kernelBase64, 'base64')))
 }
 
+/** A shared WebAssembly.Memory, by a name that users' type checkers know: TypeScript has WebAssembly for browsers only. */
+export interface SharedMemory {
+  readonly buffer: SharedArrayBuffer
+}
+
 /** An instance of the kernel over a table's memory. */
 export interface Kernel extends KernelExports {
   /** Sizes, offsets and flags by their names in assembly/layout.ts. Too many to be quick: hot paths keep what they need. */
@@ -51,7 +56,7 @@ export interface Kernel extends KernelExports {
 }
 
 /** Instantiates the kernel. Each thread has its own instance; the memory is shared. */
-export function instantiate(memory: WebAssembly.Memory): Kernel {
+export function instantiate(memory: SharedMemory): Kernel {
   const { exports } = new WebAssembly.Instance(module(), { env: { memory } })
   const functions: Record<string, unknown> = {}
   const at: Record<string, number> = {}

@@ -5,7 +5,7 @@ import { getEnvironmentData, isMainThread, setEnvironmentData, threadId } from '
 import { getRandomValues } from 'node:crypto'
 import { Clock, ClockCell, clockKinds, ManualClock, monotonicNs, type ClockKind } from './clock.js'
 import { shown, SluiceError } from './errors.js'
-import { instantiate, kernelConstants, type Kernel } from './kernel.js'
+import { instantiate, kernelConstants, type Kernel, type SharedMemory } from './kernel.js'
 
 export type WhenFull = 'evict' | 'deny' | 'allow'
 export const whenFullChoices: readonly WhenFull[] = ['evict', 'deny', 'allow']
@@ -15,7 +15,7 @@ export interface SluiceHandle {
   /** Layout version of the table. */
   readonly sluice: number
   /** A shared WebAssembly.Memory. */
-  readonly memory: { readonly buffer: SharedArrayBuffer }
+  readonly memory: SharedMemory
 }
 
 export interface TableOptions {
@@ -44,7 +44,7 @@ const FILL = 0.7
 const LINE_FILL = 0.65
 
 export class Table {
-  readonly memory: WebAssembly.Memory
+  readonly memory: SharedMemory
   readonly kernel: Kernel
   readonly at: Kernel['at']
   readonly clock: Clock
@@ -66,7 +66,7 @@ export class Table {
   readonly clockCell: ClockCell
   readonly #ends = new Set<() => void>()
 
-  private constructor(memory: WebAssembly.Memory, manual?: ManualClock) {
+  private constructor(memory: SharedMemory, manual?: ManualClock) {
     const kernel = instantiate(memory)
     const at = kernel.at
     this.memory = memory
@@ -123,7 +123,7 @@ export class Table {
   /** Throws ERR_SLUICE_LAYOUT unless the handle is of this version. */
   static attach(handle: SluiceHandle): Table {
     checkHandle(handle)
-    return new Table(handle.memory as WebAssembly.Memory)
+    return new Table(handle.memory)
   }
 
   /** Milliseconds since the table's epoch on the monotonic source, whatever clock the table has. */
