@@ -1,113 +1,80 @@
 /**
- * An HTTP gateway on the loopback: several worker threads behind one port,
- * one sluice table between them, and a load of a few hundred clients. At the
- * end it holds every client's admitted requests against its policy.
+ * A reverse proxy that limits requests by tenant, by address and by route, on
+ * several threads that share one table.
  *
  *   node examples/gateway.js --help
  */
-import { once } from 'node:events'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
-import { Worker } from 'node:worker_threads'
-import { Sluice } from 'sluice'
-import { openBalancer } from './gateway/balancer.js'
-import { CLASSES } from './gateway/classes.js'
-import { openView } from './gateway/live.js'
-import { summary } from './gateway/summary.js'
-import { judge, mergeTallies } from './gateway/verdict.js'
+import { readConfig } from './gateway/config.js'
+import { runDemo } from './gateway/demo.js'
+import { openGateway } from './gateway/gateway.js'
 
 const USAGE = `Usage: node examples/gateway.js [options]
 
-An HTTP gateway with several worker threads behind one port of 127.0.0.1, one
-sluice table between them, and a load that asks for more than it may have. Ends
-with a verdict; exits with 1 if a client got more, or less, than its policy says.
+  --serve <file>  serves by a configuration (see examples/gateway/config.json)
+                  until Ctrl-C; SIGHUP reads the file again
 
-  --seconds <n>  how long to run (default 10)
-  --workers <n>  how many worker threads (default 4)
-  --help         this text
+Without it, starts a gateway and an upstream on the loopback, measures what the
+limits cost, asks for more than the policies allow, and ends with a verdict;
+exits with 1 if a tenant or a route got more, or less, than its policy says.
 
-Ctrl-C ends it early, with the summary of what was done so far.`
+  --seconds <n>   how long to ask for more (default 10)
+  --workers <n>   how many worker threads (default 4)
+  --help          this text`
 
-const HOST = '127.0.0.1'
+/** @param {string} file */
+async function serve(file) {
+  const gateway = await openGateway(await readConfig(file), log)
+  log(`serving on port ${gateway.port}${gateway.adminPort ? `, telling on port ${gateway.adminPort}` : ''}, process ${process.pid}`)
 
-const { seconds, workers: workerCount } = readOptions()
-
-/** Aborted to end the run early: by a signal, or with the error of a thread that failed. */
-const early = new AbortController()
-// `on`, not `once`: under npm a Ctrl-C arrives twice, from the terminal and from npm.
-for (const signal of ['SIGINT', 'SIGTERM']) process.on(signal, () => early.abort())
-
-const sluice = Sluice.create({ capacity: 10_000 })
-for (const { name, rate, burst } of CLASSES) sluice.tokenBucket(name, { rate, burst })
-
-const workers = Array.from({ length: workerCount }, () => start('worker.js', { handle: sluice.handle, host: HOST }))
-const ports = (await Promise.all(workers.map(reply))).map(({ port }) => port)
-const balancer = await openBalancer(HOST, ports)
-const url = `http://${HOST}:${balancer.port}`
-console.log(`${url}: ${workerCount} workers, one table; load for ${seconds} s\n`)
-
-const load = start('load.js', { url })
-await reply(load)
-const startedMs = performance.now()
-const elapsed = () => (performance.now() - startedMs) / 1000
-
-const show = openView(process.stdout)
-const ticker = setInterval(() => show(sluice.stats(), elapsed()), 1000)
-await sleep(seconds * 1000, undefined, { signal: early.signal }).catch(() => {})
-clearInterval(ticker)
-const ran = elapsed()
-
-const ended = [load, ...workers].map((worker) => once(worker, 'exit'))
-// From the outside in, so that nothing is decided after it was counted.
-const seen = await ask(load, 'stop')
-await balancer.close()
-const books = (await Promise.all(workers.map((worker) => ask(worker, 'close')))).map(({ tallies }) => tallies)
-await Promise.all(ended)
-
-const counts = mergeTallies(books)
-const findings = judge(counts, sluice.stats(), sluice.audit())
-const served = books.map((book) => [...book.values()].reduce((sum, { requested }) => sum + requested, 0))
-console.log(`\n${summary({ seconds: ran, interrupted: early.signal.aborted, counts, served, seen, findings })}`)
-sluice.close()
-process.exitCode = findings.some(({ holds }) => holds === false) ? 1 : 0
-
-/** A thread of the example. Should it fail, its error ends the process: nobody handles it. */
-function start(file, workerData) {
-  return new Worker(new URL(`gateway/${file}`, import.meta.url), { workerData })
+  process.on('SIGHUP', async () => {
+    try {
+      gateway.reload(await readConfig(file))
+      log(`${file} is in force`)
+    } catch (error) {
+      log(`${file} was refused, the former configuration stays in force: ${error.message}`)
+    }
+  })
+  let isStopping = false
+  // `on`, not `once`: under npm a Ctrl-C arrives twice, from the terminal and from npm.
+  for (const signal of ['SIGINT', 'SIGTERM']) {
+    process.on(signal, async () => {
+      if (isStopping) return
+      isStopping = true
+      log(`${signal}: stopping`)
+      await gateway.close()
+      log('stopped')
+    })
+  }
 }
 
-/** The next message from a thread. */
-async function reply(worker) {
-  const [message] = await once(worker, 'message')
-  return message
-}
-
-function ask(worker, message) {
-  worker.postMessage(message)
-  return reply(worker)
+function log(message) {
+  console.log(`${new Date().toISOString()} ${message}`)
 }
 
 /** The options, checked; ends the process for `--help` and for what it does not understand. */
 function readOptions() {
-  try {
-    const { values } = parseArgs({
-      options: {
-        seconds: { type: 'string', default: '10' },
-        workers: { type: 'string', default: '4' },
-        help: { type: 'boolean', default: false },
-      },
-    })
-    if (values.help) {
-      console.log(USAGE)
-      process.exit(0)
-    }
-    const seconds = Number(values.seconds)
-    const workers = Number(values.workers)
-    if (!(seconds > 0 && seconds <= 3600)) throw new RangeError(`"seconds" expected a number above 0 up to 3600, got ${values.seconds}`)
-    if (!(Number.isInteger(workers) && workers >= 1 && workers <= 64)) throw new RangeError(`"workers" expected an integer from 1 to 64, got ${values.workers}`)
-    return { seconds, workers }
-  } catch (error) {
-    console.error(`${error.message}\n\n${USAGE}`)
-    process.exit(2)
-  }
+  const { values } = parseArgs({
+    options: {
+      serve: { type: 'string' },
+      seconds: { type: 'string', default: '10' },
+      workers: { type: 'string', default: '4' },
+      help: { type: 'boolean', default: false },
+    },
+  })
+  const seconds = Number(values.seconds)
+  const workers = Number(values.workers)
+  if (!(seconds > 0 && seconds <= 3600)) throw new RangeError(`"seconds" expected a number above 0 up to 3600, got ${values.seconds}`)
+  if (!(Number.isInteger(workers) && workers >= 1 && workers <= 64)) throw new RangeError(`"workers" expected an integer from 1 to 64, got ${values.workers}`)
+  return { ...values, seconds, workers }
+}
+
+try {
+  const { serve: file, help, ...demo } = readOptions()
+  if (help) console.log(USAGE)
+  else if (file) await serve(file)
+  else process.exitCode = await runDemo(demo)
+} catch (error) {
+  console.error(`${error.message}\n\nnode examples/gateway.js --help tells the options`)
+  process.exit(2)
 }

@@ -1,48 +1,58 @@
 /**
- * The client classes of the example: what each may do, and how its clients
- * behave. Policies and load are made from this one table.
- *
- * The load is a closed loop: every connection has one request under way, and
- * the gateway takes ANSWER_MS over each answer, so `connections` bounds the
- * requests per second (connections / ANSWER_MS) on any machine, and a class
- * asks evenly instead of all at once.
+ * The demo's clients: what each may do, and what it asks. Configuration and
+ * load are made from this one table.
  */
-import { perSecond } from 'sluice'
-
-/**
- * How long the gateway takes over an answer, in ms. For an admitted request it
- * stands for the upstream's work; a refusal is held back as long, so that
- * a client who comes straight back gains nothing by it.
- */
-export const ANSWER_MS = 10
+import { perMinute, perSecond } from 'sluice'
+import { checkConfig } from './config.js'
 
 /**
  * @typedef {object} ClientClass
- * @property {string} name         of the class and of its policy
- * @property {number} keys         clients in it, each with a bucket of its own
- * @property {number} rate         tokens a client gets per second
- * @property {number} burst        most tokens it can have at once
- * @property {number} connections  under way at the same time, for all its keys
- * @property {number} turn         requests in a row for one key before the next
- * @property {'under' | 'mixed' | 'over'} demand  against the rate
+ * @property {string} name        of the class, and of the tier of its tenants
+ * @property {number} tenants     in it, each with a bucket of its own
+ * @property {number} perSecond   tokens a tenant gets
+ * @property {number} burst       most tokens it can have at once
+ * @property {string} path        that it asks for
+ * @property {{ rate: number, burst: number }} [route]  the limit of that path, for all together, which this class is there to exceed
+ * @property {number} asks        requests per second, all its tenants together
+ * @property {number} connections it asks over
+ * @property {number} turn        requests in a row for one tenant before the next
+ * @property {boolean} [isModest] never asks for more than it may have
  */
 
 /** @type {ClientClass[]} */
 export const CLASSES = [
-  // At most 300 requests/s over 200 keys: 1.5 per key and second of 5 allowed.
-  { name: 'steady', keys: 200, rate: perSecond(5), burst: 10, connections: 3, turn: 1, demand: 'under' },
-  // 30 requests at once on a burst of 20, then silence while the others have their turn.
-  { name: 'bursty', keys: 40, rate: perSecond(20), burst: 20, connections: 5, turn: 30, demand: 'mixed' },
-  // At most 1600 requests/s over 3 keys: up to 530 per key and second of 30 allowed.
-  { name: 'greedy', keys: 3, rate: perSecond(30), burst: 80, connections: 16, turn: 1, demand: 'over' },
+  // 1 request per tenant and second, of 5 allowed.
+  { name: 'steady', tenants: 100, perSecond: 5, burst: 10, path: '/', asks: 100, connections: 8, turn: 1, isModest: true },
+  // 30 requests in a row on a burst of 20, then nothing until the others have had their turn.
+  { name: 'bursty', tenants: 20, perSecond: 20, burst: 20, path: '/', asks: 150, connections: 8, turn: 30 },
+  // 80 requests per tenant and second, of 30 allowed.
+  { name: 'greedy', tenants: 3, perSecond: 30, burst: 80, path: '/', asks: 240, connections: 24, turn: 1 },
+  // A quota that never comes back.
+  { name: 'trial', tenants: 3, perSecond: 0, burst: 30, path: '/', asks: 60, connections: 8, turn: 1 },
+  // No tenant asks for more than its own share, but all together ask for more than the route has.
+  { name: 'reports', tenants: 10, perSecond: 100, burst: 1000, path: '/reports', route: { rate: perMinute(1200), burst: 20 }, asks: 100, connections: 16, turn: 1 },
 ]
 
-/** The client that makes a class's request number `i`. */
-export function clientId({ name, keys, turn }, i) {
-  return `${name}-${Math.floor(i / turn) % keys}`
+/** The API key of a class's tenant number `i`. */
+export function apiKey({ name, tenants }, i) {
+  return `secret-of-${name}-${i % tenants}`
 }
 
-/** The name of the class a client belongs to. A real gateway looks up the plan of an API key. */
-export function className(id) {
-  return id.slice(0, Math.max(0, id.indexOf('-')))
+/** The bucket that limits it, and its limit: the tenant's, or the route's that all of them share. */
+export function bucketOf({ name, tenants, route, path, perSecond: tokens, burst }, i) {
+  return route ? { id: path, policy: `route ${path}`, ...route } : { id: `${name}-${i % tenants}`, policy: `tier ${name}`, rate: perSecond(tokens), burst }
+}
+
+/** A gateway's configuration in front of `upstreamUrl`: for these classes, or without any limit. */
+export function demoConfig({ workers, upstreamUrl, hasLimits }) {
+  const options = { listen: { port: 0 }, workers, upstream: { url: upstreamUrl } }
+  if (!hasLimits) return checkConfig(options)
+  const classes = Object.fromEntries(CLASSES.map(({ name, perSecond, burst }) => [name, { perSecond, burst }]))
+  const tenants = CLASSES.flatMap((each) => Array.from({ length: each.tenants }, (_, i) => [`${each.name}-${i}`, { apiKey: apiKey(each, i), tier: each.name }]))
+  return checkConfig({
+    ...options,
+    tiers: { ...classes, open: { perSecond: 1e6, burst: 1e6 }, shut: { perSecond: 1e-6, burst: 1 } },
+    tenants: { ...Object.fromEntries(tenants), open: { apiKey: 'secret-of-open', tier: 'open' }, shut: { apiKey: 'secret-of-shut', tier: 'shut' } },
+    routes: Object.fromEntries(CLASSES.flatMap(({ path, route }) => (route ? [[path, { perSecond: route.rate, burst: route.burst }]] : []))),
+  })
 }

@@ -1,97 +1,70 @@
 /**
- * Holds what the workers counted against what the policies allow, key by key.
+ * Holds what the clients saw against what the policies allow, bucket by bucket.
  *
- * A key's time is measured on the clock all threads share. Two bounds follow
- * from the bucket alone, and neither needs a tolerance:
+ * Clients know when they sent a request and when its answer came; the decision
+ * was in between. Two bounds follow from the token bucket alone, and neither
+ * needs a tolerance:
  *
- *   no more   from the first admitted request to the last, a key was admitted
- *             at most burst + rate x time.
+ *   no more   from the sending of the first admitted request to the answer of
+ *             the last, at most burst + rate x time was admitted.
  *   no less   a decision that found the bucket full had the whole burst before
  *             it, and a refusal found less than one token; if the bucket was
  *             not full again in between, all that came was taken: more than
- *             burst + rate x time - 1. That much is *owed*.
+ *             burst + rate x time - 1, from the answer of the one to the
+ *             sending of the other.
  */
-import { CLASSES, className } from './classes.js'
-
-/** In overload a key asks for at least so many times its rate, ... */
-const OVERLOAD = 3
-/** ... its bucket is never full after its first moments, ... */
-const START_SECONDS = 1
-/** ... and it gets at least this part of what it is owed, ... */
-const USED = 0.99
-/** ... if it is owed so much that the one token it may lack is no more than the rest. */
-const ENOUGH_TOKENS = 100
-
-const seconds = (fromNs, toNs) => Number(toNs - fromNs) / 1e9
 
 /**
- * One key over all workers.
- * @typedef {object} KeyCount
- * @property {string} id
+ * What the clients saw of one bucket.
+ * @typedef {object} Tally
  * @property {number} requested
  * @property {number} admitted
- * @property {number} workers      that decided about it
- * @property {number} allowance    burst + rate x time, from its first decision to its last
- * @property {number} most         the same for `no more`
- * @property {number} owed         the same for `no less`; 0 if it was not refused since it was last full
- * @property {number} overload     how many times its rate it asked for
- * @property {number} fullSeconds  from its first decision until it was last full
+ * @property {number} firstAdmittedMs  when the first was sent
+ * @property {number} lastAdmittedMs   when the last was answered
+ * @property {number} lastFullMs       when the last that found the bucket full was answered
+ * @property {number} lastRefusedMs    when the last that was refused was sent
  */
+
+/** @returns {Tally} */
+export function newTally() {
+  return { requested: 0, admitted: 0, firstAdmittedMs: Infinity, lastAdmittedMs: -Infinity, lastFullMs: Infinity, lastRefusedMs: -Infinity }
+}
+
+/** The fewest and the most that a policy lets pass, as its clients saw the times. */
+export function boundsOf({ rate, burst }, { firstAdmittedMs, lastAdmittedMs, lastFullMs, lastRefusedMs }) {
+  const within = (fromMs, toMs) => burst + (rate * (toMs - fromMs)) / 1000
+  // More than `owed - 1`, and whole.
+  const owed = lastRefusedMs > lastFullMs ? within(lastFullMs, lastRefusedMs) : 0
+  return { least: owed > 0 ? Math.floor(owed - 1) + 1 : 0, most: lastAdmittedMs > firstAdmittedMs ? Math.floor(within(firstAdmittedMs, lastAdmittedMs)) : 0 }
+}
 
 /**
- * Sums up the books of the workers.
- * @param {Map<string, import('./worker.js').Tally>[]} books
- * @returns {KeyCount[]}
+ * @typedef {object} Row  a class, its buckets added up
+ * @property {string} name
+ * @property {string} policy
+ * @property {number} buckets
+ * @property {number} requested
+ * @property {number} admitted
+ * @property {number} least
+ * @property {number} most
+ * @property {number} over    buckets with more than their most
+ * @property {number} under   buckets with less than their least
+ * @property {boolean} isModest
  */
-export function mergeTallies(books) {
-  const merged = new Map()
-  for (const [id, tally] of books.flatMap((book) => [...book])) {
-    const sum = merged.get(id)
-    if (sum === undefined) {
-      merged.set(id, { ...tally, workers: 1 })
-      continue
-    }
-    sum.workers++
-    sum.requested += tally.requested
-    sum.admitted += tally.admitted
-    for (const first of ['firstNs', 'firstAdmittedNs']) {
-      if (sum[first] === 0n || (tally[first] !== 0n && tally[first] < sum[first])) sum[first] = tally[first]
-    }
-    for (const last of ['lastNs', 'lastAdmittedNs', 'lastFullNs', 'lastRefusedNs']) {
-      if (tally[last] > sum[last]) sum[last] = tally[last]
-    }
-  }
-  return [...merged].map(([id, sum]) => countKey(id, sum))
-}
 
-/** @returns {KeyCount} */
-function countKey(id, { requested, admitted, workers, ...times }) {
-  const { rate, burst } = CLASSES.find(({ name }) => name === className(id))
-  const allowance = (fromNs, toNs) => burst + rate * seconds(fromNs, toNs)
-  return {
-    id,
-    requested,
-    admitted,
-    workers,
-    allowance: allowance(times.firstNs, times.lastNs),
-    most: allowance(times.firstAdmittedNs, times.lastAdmittedNs),
-    owed: times.lastFullNs < times.lastRefusedNs ? allowance(times.lastFullNs, times.lastRefusedNs) : 0,
-    overload: requested / (rate * seconds(times.firstNs, times.lastNs)),
-    fullSeconds: seconds(times.firstNs, times.lastFullNs),
+/** @param {{ name: string, policy: string, isModest: boolean, buckets: { rate: number, burst: number, tally: Tally }[] }} classOfClients @returns {Row} */
+export function rowOf({ name, policy, isModest, buckets }) {
+  const row = { name, policy, isModest, buckets: buckets.length, requested: 0, admitted: 0, least: 0, most: 0, over: 0, under: 0 }
+  for (const { tally, ...limit } of buckets) {
+    const { least, most } = boundsOf(limit, tally)
+    row.requested += tally.requested
+    row.admitted += tally.admitted
+    row.least += least
+    row.most += most
+    if (tally.admitted > most) row.over++
+    if (tally.admitted < least) row.under++
   }
-}
-
-/** The keys of one class, added up. */
-export function sumClass({ name }, counts) {
-  const sum = { keys: 0, requested: 0, admitted: 0, allowance: 0 }
-  for (const { id, requested, admitted, allowance } of counts) {
-    if (className(id) !== name) continue
-    sum.keys++
-    sum.requested += requested
-    sum.admitted += admitted
-    sum.allowance += allowance
-  }
-  return sum
+  return row
 }
 
 /**
@@ -102,86 +75,22 @@ export function sumClass({ name }, counts) {
  */
 
 /**
- * @param {KeyCount[]} counts
- * @param {object} stats  of the table, read after the last decision
- * @param {object} audit
+ * @param {Row[]} rows
+ * @param {{ wrong: number, errors: number, isWhole: boolean }} seen  `isWhole` if every request was answered
+ * @param {import('sluice').SluiceStats} stats
+ * @param {import('sluice').AuditReport} audit
  * @returns {Finding[]}
  */
-export function judge(counts, stats, audit) {
-  const ofDemand = (demand) => {
-    const names = CLASSES.filter((clientClass) => clientClass.demand === demand).map(({ name }) => name)
-    return counts.filter(({ id }) => names.includes(className(id)))
-  }
+export function judge(rows, { wrong, errors, isWhole }, stats, audit) {
+  const sum = (of) => rows.reduce((total, row) => total + row[of], 0)
+  const modest = rows.filter((row) => row.isModest)
+  const refusedModest = modest.reduce((total, row) => total + row.requested - row.admitted, 0)
+  const off = rows.filter(({ policy, requested, admitted }) => stats.limiters[policy].allowed !== admitted || stats.limiters[policy].denied !== requested - admitted)
   return [
-    { name: 'no more', ...judgeMost(counts) },
-    { name: 'no less', ...judgeLeast(counts) },
-    { name: 'overload', ...judgeOverload(ofDemand('over')) },
-    { name: 'no wrong', ...judgeUnder(ofDemand('under')) },
-    { name: 'counters', ...judgeTable(counts, stats, audit) },
+    { name: 'no more', holds: sum('admitted') > 0 ? sum('over') === 0 : undefined, text: `${sum('over')} of ${sum('buckets')} buckets gave more than their policy allows` },
+    { name: 'no less', holds: isWhole && sum('least') > 0 ? sum('under') === 0 : undefined, text: `${sum('under')} of ${sum('buckets')} buckets gave less than their policy owes` },
+    { name: 'no wrong', holds: modest.some((row) => row.requested > 0) ? refusedModest === 0 : undefined, text: `${refusedModest} requests of those below their rate were refused` },
+    { name: 'answers', holds: isWhole ? wrong + errors === 0 : undefined, text: `${wrong} not as expected, ${errors} lost` },
+    { name: 'table', holds: isWhole ? off.length === 0 && stats.evicted === 0 && audit.clean : audit.clean || undefined, text: `${off.length === 0 ? 'counted what the clients saw' : `counted otherwise than the clients saw: ${off.map((row) => row.name)}`}, ${stats.evicted} evicted, audit ${audit.clean ? 'clean' : 'not clean'}` },
   ]
-}
-
-function judgeMost(counts) {
-  const spare = counts.map(({ admitted, most }) => most - admitted)
-  if (spare.length === 0) return { holds: undefined, text: 'nothing was asked' }
-  const over = spare.filter((tokens) => tokens < 0).length
-  const closest = Math.min(...spare)
-  return {
-    holds: over === 0,
-    text: `${over} of ${spare.length} keys over burst + rate x time; closest ${Math.abs(closest).toFixed(4)} ${closest < 0 ? 'over' : 'under'}`,
-  }
-}
-
-function judgeLeast(counts) {
-  const lack = counts.filter(({ owed }) => owed > 0).map(({ admitted, owed }) => owed - admitted)
-  if (lack.length === 0) return { holds: undefined, text: 'nothing was refused' }
-  const short = lack.filter((tokens) => tokens >= 1).length
-  return {
-    holds: short === 0,
-    text: `${short} of ${lack.length} refused keys lack a token or more; most ${Math.max(0, ...lack).toFixed(4)}`,
-  }
-}
-
-function judgeOverload(counts) {
-  const owed = counts.reduce((sum, count) => sum + count.owed, 0)
-  const admitted = counts.reduce((sum, count) => sum + count.admitted, 0)
-  const demand = Math.min(...counts.map(({ overload }) => overload))
-  if (owed < ENOUGH_TOKENS * Math.max(1, counts.length)) return { holds: undefined, text: `${owed.toFixed(0)} tokens are too few to judge by` }
-  if (demand < OVERLOAD) return { holds: undefined, text: `a key asked only ${demand.toFixed(1)} x its rate` }
-  if (counts.some(({ fullSeconds }) => fullSeconds > START_SECONDS)) return { holds: undefined, text: 'the load paused' }
-
-  const used = [admitted / owed, ...counts.filter((count) => count.owed >= ENOUGH_TOKENS).map((count) => count.admitted / count.owed)]
-  return {
-    holds: used.every((part) => part >= USED),
-    text: `asked ${demand.toFixed(1)} x the rate or more, got ${percent(used[0])} of what is owed`,
-  }
-}
-
-function judgeUnder(counts) {
-  const { requested, admitted } = counts.reduce((sum, count) => ({
-    requested: sum.requested + count.requested,
-    admitted: sum.admitted + count.admitted,
-  }), { requested: 0, admitted: 0 })
-  return {
-    holds: requested === 0 ? undefined : requested === admitted,
-    text: `${requested - admitted} of ${requested} requests refused to keys below their rate`,
-  }
-}
-
-/** The table counted what the workers did, evicted no one and is in order. */
-function judgeTable(counts, stats, audit) {
-  const differ = CLASSES.filter((clientClass) => {
-    const { requested, admitted } = sumClass(clientClass, counts)
-    const { allowed, denied } = stats.limiters[clientClass.name]
-    return allowed !== admitted || denied !== requested - admitted
-  }).map(({ name }) => name)
-  return {
-    holds: differ.length === 0 && stats.evicted === 0 && audit.clean,
-    text: `${differ.length === 0 ? 'as the workers counted' : `differ for ${differ}`}, ${stats.evicted} evicted, audit ${audit.clean ? 'clean' : 'not clean'}`,
-  }
-}
-
-/** Rounded down, and never above: what came after the last refusal is not in what is owed. */
-function percent(part) {
-  return `${(Math.floor(Math.min(part, 1) * 1000) / 10).toFixed(1)} %`
 }

@@ -1,94 +1,85 @@
 /**
  * One worker of the gateway: an HTTP server that asks the shared table about
- * every request, and keeps its own books by which the table is judged at the end.
+ * every request and passes on those that may go ahead.
  *
- * Posts `{ port }` once it listens. Told 'close', it stops, posts
- * `{ tallies }` and ends.
+ * Posts `{ port }` once it listens. Told `{ config }`, it goes on with that; told
+ * 'stop', it ends once what is open is done.
  */
 import { createServer } from 'node:http'
 import { parentPort, workerData } from 'node:worker_threads'
 import { Sluice } from 'sluice'
-import { ANSWER_MS, CLASSES, className } from './classes.js'
+import { nodeReader } from 'sluice/http/node'
+import { behindBalancer } from './balancer.js'
+import { limitsOf } from './limits.js'
+import { openUpstream } from './proxy.js'
 
-const sluice = Sluice.attach(workerData.handle)
-const limiters = new Map(CLASSES.map(({ name }) => [name, sluice.limiter(name)]))
+const { handle, listen, hasBalancer } = workerData
+const sluice = Sluice.attach(handle)
 
-/**
- * What this worker decided for one key. Times are of `process.hrtime`, which
- * is one clock for all threads of the process, read just before a decision or
- * just after it, whichever makes the claim that rests on it the harder to hold.
- * @typedef {object} Tally
- * @property {number} requested
- * @property {number} admitted
- * @property {bigint} firstNs          before the first decision
- * @property {bigint} lastNs           after the last
- * @property {bigint} firstAdmittedNs  before the first that admitted; 0 while there was none
- * @property {bigint} lastAdmittedNs   after the last
- * @property {bigint} lastFullNs       after the last that found the bucket full
- * @property {bigint} lastRefusedNs    before the last that refused
- */
+/** @type {import('./config.js').Config} */
+let config
+/** @type {ReturnType<typeof limitsOf>} */
+let limits
+/** @type {ReturnType<typeof openUpstream>} */
+let upstream
+let isStopping = false
 
-/** @type {Map<string, Tally>} */
-const tallies = new Map()
-
-const server = createServer((request, response) => {
-  const id = String(request.headers['x-client-id'] ?? '')
-  const limiter = limiters.get(className(id))
-  if (limiter === undefined) {
-    response.writeHead(401).end('who are you?\n')
-    return
-  }
-  const beforeNs = process.hrtime.bigint()
-  const decision = limiter.check(id)
-  const afterNs = process.hrtime.bigint()
-
-  record(id, decision, beforeNs, afterNs)
-  setTimeout(answer, ANSWER_MS, response, decision)
-})
-
-/** @param {import('node:http').ServerResponse} response */
-function answer(response, { allowed, retryAfterMs }) {
-  if (allowed) {
-    response.end('hello\n')
-    return
-  }
-  // HTTP knows whole seconds only; rounded up, or the client would come too early.
-  response.writeHead(429, { 'Retry-After': Math.ceil(retryAfterMs / 1000) }).end('slow down\n')
+function use(wanted) {
+  const former = upstream
+  config = wanted
+  limits = limitsOf(sluice, config)
+  upstream = openUpstream(config.upstream)
+  // Lets its open requests finish.
+  former?.close()
 }
 
-function record(id, { allowed, limit, remaining }, beforeNs, afterNs) {
-  let tally = tallies.get(id)
-  if (tally === undefined) {
-    tally = {
-      requested: 0,
-      admitted: 0,
-      firstNs: beforeNs,
-      lastNs: afterNs,
-      firstAdmittedNs: 0n,
-      lastAdmittedNs: 0n,
-      lastFullNs: 0n,
-      lastRefusedNs: 0n,
-    }
-    tallies.set(id, tally)
+/** @type {import('node:http').RequestListener} */
+async function serve(request, response) {
+  if (isStopping) {
+    response.setHeader('connection', 'close')
+    response.once('finish', () => setImmediate(() => server.closeIdleConnections()))
   }
-  tally.requested++
-  tally.lastNs = afterNs
-  if (!allowed) {
-    tally.lastRefusedNs = beforeNs
+  // What is no path could mean one to the upstream and another to the limits.
+  if (!request.url.startsWith('/')) {
+    response.writeHead(400, { 'content-type': 'text/plain' }).end('the request target expected a path\n')
     return
   }
-  if (tally.admitted++ === 0) tally.firstAdmittedNs = beforeNs
-  tally.lastAdmittedNs = afterNs
-  if (remaining === limit - 1) tally.lastFullNs = afterNs
+  const { guard, auth, isStranger, tenantOf, addressOf } = limits
+  if (auth && request.url === config.forwardAuth.path && !isStranger(request)) {
+    auth(request, response)
+    return
+  }
+  if (!(await guard(request, response))) return
+  if (isStranger(request)) {
+    response.writeHead(401, { 'content-type': 'text/plain' }).end(`"${config.apiKeyHeader}" expected an API key that this gateway knows\n`)
+    return
+  }
+  const peer = request.socket.remoteAddress
+  const client = addressOf(request, nodeReader)
+  upstream.forward(request, response, {
+    // Whoever is not one of our proxies may have made up what it says.
+    'x-forwarded-for': client === peer ? peer : `${request.headers['x-forwarded-for']}, ${peer}`,
+    'x-forwarded-host': request.headers.host,
+    'x-forwarded-proto': 'http',
+    'x-tenant': tenantOf(request)?.name,
+    host: undefined,
+    [config.apiKeyHeader]: undefined,
+  })
 }
 
-server.listen({ host: workerData.host, port: 0 }, () => {
-  parentPort.postMessage({ port: server.address().port })
-})
+const server = createServer(serve)
+if (hasBalancer) behindBalancer(server)
+use(workerData.config)
+server.listen({ ...listen, reusePort: !hasBalancer }, () => parentPort.postMessage({ port: server.address().port }))
 
-parentPort.once('message', () => {
-  server.close()
-  server.closeAllConnections()
-  parentPort.postMessage({ tallies })
-  sluice.close()
-})
+function stop() {
+  isStopping = true
+  server.close(async () => {
+    await upstream.close()
+    sluice.close()
+    parentPort.close()
+  })
+  setTimeout(() => server.closeAllConnections(), config.drainMs).unref()
+}
+
+parentPort.on('message', (message) => (message === 'stop' ? stop() : use(message.config)))
