@@ -2,10 +2,11 @@
 // under way, a claim may show as BUSY and a word may be newer than its clock.
 
 import {
-  AHEAD_LIMIT, BUSY, FLAG_LINE, FLAG_SLIDING, LINE_OWNER_BITS, LINE_SET_BYTES, LINE_SLOT_COUNT, POLICY_FLAGS, HEADER_POLICY_COUNT, HEADER_POLICY_LOCK, LANE_BATCH, LOCKS, LOCK_BYTES, LOCK_COUNT, PIECE_BURST, PIECE_FLAGS,
+  AHEAD_LIMIT, BUSY, FLAG_LEASE, FLAG_LINE, FLAG_SLIDING, LINE_OWNER_BITS, LINE_SET_BYTES, LINE_SLOT_COUNT, POLICY_FLAGS, HEADER_POLICY_COUNT, HEADER_POLICY_LOCK, LANE_BATCH, LOCKS, LOCK_BYTES, LOCK_COUNT, PIECE_BURST, PIECE_FLAGS,
   POLICIES, POLICY_BITS, POLICY_BYTES, POLICY_LOCK, POLICY_VERSION, SET_BYTES, SLOTS_END, SLOT_STATE, SLOT_STEP, TAG_BITS,
 } from "./layout";
 import { nanoseconds, pieceOf, reading, translated } from "./clock";
+import { leaseLack } from "./lease";
 import { copyLine, lineLack, lineOf, otherLineSet } from "./line";
 import { lane, lineSetCount, lineSets, setCount, sets } from "./thread";
 import { slidingLack } from "./sliding";
@@ -66,6 +67,8 @@ export function audit(ms: f64): void {
       const z = translated(piece, word);
       if (load<i32>(piece, PIECE_FLAGS) & FLAG_SLIDING) {
         if (slidingLack(piece, word, now) <= 0) add(AUDIT_FRESH);
+      } else if (load<i32>(piece, PIECE_FLAGS) & FLAG_LEASE) {
+        if (leaseLack(word, now) <= 0) add(AUDIT_FRESH);
       } else if (z <= v - load<u64>(piece, PIECE_BURST)) add(AUDIT_FRESH);
       else if (z > v && z - v > AHEAD_LIMIT + TAG_BITS) add(AUDIT_TORN);
       const other = otherSet(set, key);

@@ -9,6 +9,7 @@ import { BATCH_MAX, LANE_ANSWERS, LANE_KEY } from "./layout";
 import { allowGlobalByCell as byGlobal, allowGlobalQuickly, allowKey, allowSlotAt, allowSlotByCell as bySlot } from "./bucket";
 import { moment, policyOf } from "./clock";
 import { CONSUME, decideAt, GLOBAL, LOOK_UP } from "./decide";
+import { takeKey, takeLeased } from "./lease";
 import { restore } from "./restore";
 import { batchEntry, firstSet, hashAt, hashNumber, keepInBatch, keyWord, TEXT, touchBatch } from "./key";
 import { lane } from "./thread";
@@ -20,6 +21,7 @@ export { recover } from "./table";
 export { keyEnd, keyOfBytes, keyOfNumber, keyOfWords, keyPart, LANE_PART } from "./key";
 export { TEXT, WIDE_TEXT, NUMBER, BIGINT, WIDE_BIGINT, BYTES } from "./key";
 export { decide, LOOK_UP, ANSWER, AS_OF, CONSUME, DEBT, EVEN_NEVER, GLOBAL } from "./decide";
+export { deposit, leased, takeBack, LEASE_ASK, LEASE_PAUSE, LEASE_SHORT } from "./lease";
 export { setTokens, translateAct, untilAct } from "./restore";
 export { append, publish, readingOf, retag, POLICY_MOVED, POLICY_LOCKED } from "./policy";
 export {
@@ -67,6 +69,28 @@ export function allowGlobal(piece: usize, cost: u32, ms: f64): i32 {
   const now = moment(ms);
   const answer = allowGlobalQuickly(piece, cost, now);
   return answer == LOOK_UP ? decideAt(policyOf(piece), CONSUME | GLOBAL, cost, now, 0) : answer;
+}
+
+// Tokens that were leased: 1 if they were there, and LEASE_ASK if the caller is to
+// ask for more. Refusals are counted if `countsRefusal`.
+
+export function takeText(policy: usize, length: u32, cost: u32, countsRefusal: i32, ms: f64): i32 {
+  hashAt(policy, TEXT, 0, length);
+  const key = keyWord(policy);
+  const a = firstSet(policy);
+  return takeLeased(policy, key, a, otherSet(a, key), cost, countsRefusal, moment(ms));
+}
+
+export function takeNumber(policy: usize, number: f64, cost: u32, countsRefusal: i32, ms: f64): i32 {
+  hashNumber(policy, number);
+  const key = keyWord(policy);
+  const a = firstSet(policy);
+  return takeLeased(policy, key, a, otherSet(a, key), cost, countsRefusal, moment(ms));
+}
+
+/** For the lane's key, or the global word. */
+export function take(policy: usize, mode: i32, cost: u32, countsRefusal: i32, ms: f64): i32 {
+  return takeKey(policy, mode, cost, countsRefusal, moment(ms));
 }
 
 // A batch: its entries are hashed first, then their sets are loaded all at once,

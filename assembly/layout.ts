@@ -145,6 +145,8 @@ export const FLAG_RING: i32 = 256;
 export const FLAG_PARTS: i32 = 512;
 /** Stored permits that cost time while cold (warm-up). */
 export const FLAG_WARM_UP: i32 = 1024;
+/** Its words hold tokens leased from elsewhere (lease). */
+export const FLAG_LEASE: i32 = 2048;
 
 /** Flags that do not matter to a call that will not wait. */
 export const QUICK_FLAGS: i32 = FLAG_QUEUE | FLAG_STEP;
@@ -250,6 +252,10 @@ export const THREAD_BYTES: usize = LANE_STATS + usize(POLICY_COUNT) * STATS_BYTE
 // Tag 0, 1 or 2 says which scale of its policy the word is written in. Tag 3
 // is BUSY: a claimer is about to give the slot to another key, and the upper
 // bits hold its thread number + 1. Deciders that meet BUSY look up again.
+//
+// The state word of a leased key is another (see lease.ts), BUSY the same:
+//
+//   state word  end (39 bits) | tokens (16) | held (1) | told (1) | size (4) | side (1) | tag 0 (2)
 
 export const SLOT_COUNT: i32 = 8;
 export const SLOT_STEP: usize = 8;
@@ -261,6 +267,18 @@ export const PAGE_SETS: u64 = 32;
 export const SLOTS_END: usize = SLOT_STEP * usize(SLOT_COUNT);
 export const TAG_BITS: u64 = 3;
 export const BUSY: u64 = 3;
+
+/** A step of an end, 2^21 ns: it lasts 36 years. */
+export const LEASE_STEP_SHIFT: i64 = 21;
+export const LEASE_END_SHIFT: u64 = 25;
+export const LEASE_TOKENS_SHIFT: u64 = 9;
+/** Most tokens that a word holds. */
+export const LEASE_MOST: u64 = (1 << 16) - 1;
+export const LEASE_HELD: u64 = 1 << 8;
+export const LEASE_TOLD: u64 = 1 << 7;
+export const LEASE_SIZE_SHIFT: u64 = 3;
+export const LEASE_SIZE_BITS: u64 = 15;
+export const LEASE_SIDE: u64 = 1 << 2;
 
 // --- lines ------------------------------------------------------------------
 //
@@ -290,6 +308,7 @@ export const AHEAD_LIMIT: u64 = 1 << 59;
 // What one part writes another verifies; what must not overlap fails to compile.
 if (usize(PAGE_SETS) * SET_BYTES != 4096) ERROR("a page of sets is no page of memory");
 if (SLOTS_END > SLOT_STATE) ERROR("key words run into state words");
+if (LEASE_SIDE <= TAG_BITS || LEASE_SIZE_BITS << LEASE_SIZE_SHIFT >= LEASE_TOLD || LEASE_MOST << LEASE_TOKENS_SHIFT >> LEASE_END_SHIFT) ERROR("parts of a leased word overlap");
 if (POLICIES % POLICY_BYTES != 0 || POLICY_BYTES & (POLICY_BYTES - 1)) ERROR("a record must be found from within");
 if (THREADS % 64 != 0) ERROR("lanes must start on a cache line");
 if (POLICY_NAME + usize(POLICY_NAME_MAX) > POLICY_PIECE) ERROR("a name runs into its clock");

@@ -30,13 +30,14 @@
 // lock and the BUSY word name it, and `recover` gives both back.
 
 import {
-  BUSY, EVICT, FLAG_SLIDING, FLAG_UNLIMITED, HEADER_WHEN_FULL, LOCKS, LOCK_BYTES, LOCK_COUNT, LOCK_SLOT, PAGE_SETS, PIECE_BURST, PIECE_FLAGS,
-  POLICIES, POLICY_BITS, POLICY_BYTES, POLICY_COUNT, POLICY_LOCK, SET_BYTES, SLOTS_END, SLOT_COUNT, SLOT_STATE, SLOT_STEP,
+  BUSY, EVICT, FLAG_LEASE, FLAG_SLIDING, FLAG_UNLIMITED, HEADER_WHEN_FULL, LEASE_SIDE, LOCKS, LOCK_BYTES, LOCK_COUNT, LOCK_SLOT, PAGE_SETS, PIECE_BURST, PIECE_FLAGS,
+  POLICIES, POLICY_BITS, POLICY_BYTES, POLICY_COUNT, POLICY_FLAGS, POLICY_LOCK, SET_BYTES, SLOTS_END, SLOT_COUNT, SLOT_STATE, SLOT_STEP,
   STATS_CLAIMED, STATS_EVICTED, TAG_BITS, POLICY_VERSION, HEADER_POLICY_LOCK, BURST_LIMIT,
 } from "./layout";
 import { isCurrent, pieceOf, reading, translated } from "./clock";
 import { recoverLine } from "./line";
 import { count, lineSets, owner, yieldTo } from "./thread";
+import { leaseLack } from "./lease";
 import { slidingLack } from "./sliding";
 
 /** The set that goes with `set` for this key word: another of the same page. */
@@ -102,6 +103,7 @@ function lack(key: u64, word: u64, now: i64): f64 {
     const burst = load<u64>(piece, PIECE_BURST);
     const flags = load<i32>(piece, PIECE_FLAGS);
     if (flags & FLAG_SLIDING) return slidingLack(piece, word, now);
+    if (flags & FLAG_LEASE) return leaseLack(word, now);
     const z = (word & TAG_BITS) == (v & TAG_BITS) ? word : translated(piece, word);
     if (!isCurrent(policy, version)) continue;
     if (flags & FLAG_UNLIMITED) return 0;
@@ -166,8 +168,10 @@ export function claim(policy: usize, version: u32, key: u64, a: usize, b: usize,
       return CLAIM_AGAIN;
     }
     if (least > 0 && load<i32>(0, HEADER_WHEN_FULL) != EVICT) return find(key, a, b) ? CLAIM_AGAIN : CLAIM_FULL;
-    // The same word again would let a decider of the old key swap it.
-    if (word == seen) word += TAG_BITS + 1;
+    // The same word again would let a decider of the old key swap it. Leases are
+    // used up again, so theirs never comes back: it has the other side.
+    if (load<i32>(policy, POLICY_FLAGS) & FLAG_LEASE) word ^= ~(word ^ seen) & LEASE_SIDE;
+    else if (word == seen) word += TAG_BITS + 1;
   }
 
   const lock = stripeOf(key);

@@ -20,6 +20,12 @@ export interface KernelExports {
   allowSlotByCell(stats: number, slot: number, low: number, high: number, cost: number): number
   allowGlobalByCell(stats: number, cost: number): number
   allowGlobal(piece: number, cost: number, ms: number): number
+  takeText(policy: number, length: number, cost: number, countsRefusal: number, ms: number): number
+  takeNumber(policy: number, key: number, cost: number, countsRefusal: number, ms: number): number
+  take(policy: number, mode: number, cost: number, countsRefusal: number, ms: number): number
+  deposit(policy: number, mode: number, tokens: number, endMs: number, as: number, ms: number): number
+  takeBack(policy: number, mode: number, ms: number): number
+  leased(policy: number, mode: number, ms: number): number
   batchText(policy: number, i: number, offset: number, length: number): void
   batchNumber(policy: number, i: number, key: number): void
   batchKey(i: number): void

@@ -6,7 +6,7 @@ import { wholeNanoseconds } from './clock.js'
 import { countBits, firstPiece, isRunDown, mostAWindow, nextPiece, type Limits, type Older, type Piece, type ScaleLimits } from './scale.js'
 import type { Table } from './table.js'
 
-export type PolicyKind = 'tokenBucket' | 'goLimiter' | 'guavaLimiter' | 'leakyBucket' | 'leakyQueue' | 'fixedWindow' | 'slidingWindow' | 'slottedWindow' | 'limits' | 'limit' | 'warmUp'
+export type PolicyKind = 'tokenBucket' | 'goLimiter' | 'guavaLimiter' | 'leakyBucket' | 'leakyQueue' | 'fixedWindow' | 'slidingWindow' | 'slottedWindow' | 'limits' | 'limit' | 'warmUp' | 'lease'
 
 interface Kind {
   readonly kind: PolicyKind
@@ -33,6 +33,7 @@ const kinds: readonly Kind[] = [
   { kind: 'limits', flags: ['FLAG_LINE', 'FLAG_PARTS'] },
   { kind: 'limit' },
   { kind: 'warmUp', flags: ['FLAG_LINE', 'FLAG_WARM_UP'] },
+  { kind: 'lease', flags: ['FLAG_LEASE'] },
 ]
 
 const encoder = new TextEncoder()

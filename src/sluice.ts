@@ -226,7 +226,7 @@ export class Sluice {
     const table = this.#open()
     checkName(table, name)
     const policy = this.#policy(name)
-    if (policy && !policy.isGlobalOnly && policy.kind !== 'limit') return this.#limiterOf(policy)
+    if (policy && !policy.isGlobalOnly && policy.kind !== 'limit' && policy.kind !== 'lease') return this.#limiterOf(policy)
     throw new SluiceError('ERR_SLUICE_NO_POLICY', `"name" expected a limiter of this table, got ${JSON.stringify(name)}; it has ${[...this.#policies.keys()].map((each) => JSON.stringify(each)).join(', ') || 'none'}`)
   }
 

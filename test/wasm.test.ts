@@ -13,9 +13,10 @@ import { acquisitions, functionsOf } from './held-locks.js'
 const release = readFileSync(new URL('../build/release.wasm', import.meta.url))
 
 const FUNCTIONS = [
-  'allowBatch', 'allowGlobal', 'allowGlobalByCell', 'allowNumber', 'allowSlot', 'allowSlotByCell', 'allowText', 'allowWords', 'append', 'audit', 'batchKey', 'batchNumber', 'batchText',
-  'cancel', 'decide', 'enter', 'keyEnd', 'keyOfBytes', 'keyOfNumber', 'keyOfWords', 'keyPart', 'lineSetsOffset', 'publish', 'readingOf',
-  'recover', 'refund', 'retag', 'setTokens', 'setsOffset', 'translateAct', 'untilAct',
+  'allowBatch', 'allowGlobal', 'allowGlobalByCell', 'allowNumber', 'allowSlot', 'allowSlotByCell', 'allowText', 'allowWords', 'append', 'audit',
+  'batchKey', 'batchNumber', 'batchText', 'cancel', 'decide', 'deposit', 'enter', 'keyEnd', 'keyOfBytes', 'keyOfNumber', 'keyOfWords', 'keyPart',
+  'leased', 'lineSetsOffset', 'publish', 'readingOf', 'recover', 'refund', 'retag', 'setTokens', 'setsOffset', 'take', 'takeBack', 'takeNumber',
+  'takeText', 'translateAct', 'untilAct',
 ]
 
 interface Described {
