@@ -14,19 +14,19 @@ interface CommonOptions<Own> {
   tiers?: Record<string, Partial<Own>>
 }
 
-interface BucketLimits {
+export interface BucketLimits {
   /** Tokens per second: 0, 1e-9 to 3e9, or Infinity. */
   rate: number
   /** Most tokens at once, an integer from 0 to 2^31-1. */
   burst: number
 }
-interface SeveralLimits {
+export interface SeveralLimits {
   /** 1 to 7 limits on each key, all or nothing; `decision.limitIndex` says which one decided. Takes a line. */
   limits: readonly BucketLimits[]
 }
 export type TokenBucketOptions = (BucketLimits | SeveralLimits) & CommonOptions<BucketLimits & SeveralLimits>
 
-interface LeakyLimits {
+export interface LeakyLimits {
   /** Drops that leak per second: 0, 1e-9 to 3e9, or Infinity. */
   rate: number
   /** As a meter: most drops at once. As a queue it is 1 if left out: they leave one by one. */
@@ -36,7 +36,7 @@ interface LeakyLimits {
 }
 export interface LeakyBucketOptions extends LeakyLimits, CommonOptions<LeakyLimits> {}
 
-interface WindowLimits {
+export interface WindowLimits {
   /** Most calls, or cost, in a window: an integer from 0, the most depends on the window. */
   limit: number
   /** A window's length, ms: an integer from 1 to 366 days. */

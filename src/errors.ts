@@ -25,6 +25,10 @@ export type SluiceErrorCode =
   /** Blocking the main thread would stop the timers that others wait for. */
   | 'ERR_SLUICE_MAIN_THREAD'
   | 'ERR_SLUICE_CLOSED'
+  /** Redis did not answer in time. */
+  | 'ERR_SLUICE_DEADLINE'
+  /** Redis cannot be asked, and what it would have decided is refused. */
+  | 'ERR_SLUICE_UNAVAILABLE'
 
 export class SluiceError extends Error {
   readonly code: SluiceErrorCode

@@ -1,0 +1,76 @@
+// Asks Redis, if it may be asked, and keeps count of how that goes. Nothing
+// here rejects: no answer is undefined, and the failure policy's to deal with.
+
+import type { Breaker } from './breaker.js'
+import type { Connection } from './connection.js'
+import type { Script } from './script.js'
+
+/** Answers of a script: see lua.ts. */
+export type Reply = readonly [granted: number, left: number, waitUs: number, fullUs: number, limitIndex: number, act?: string]
+
+export interface GuardCounts {
+  /** Calls that Redis did not answer in time, or answered with an error. */
+  failures: number
+  /** Calls that were not made, since Redis had been given up. */
+  skipped: number
+  /** Answers that came after their deadline. */
+  late: number
+  /** Why the last of the failures failed. */
+  lastFailure?: unknown
+}
+
+/** An error about this one key or script: the server itself is well. */
+function isAboutTheKey(error: unknown): boolean {
+  return error instanceof Error && /^ERR|WRONGTYPE|ResponseError/.test(error.message)
+}
+
+export class Guard {
+  readonly counts: GuardCounts = { failures: 0, skipped: 0, late: 0 }
+  readonly #connection: Connection
+  readonly #breaker: Breaker
+
+  constructor(connection: Connection, breaker: Breaker) {
+    this.#connection = connection
+    this.#breaker = breaker
+  }
+
+  get isReachable(): boolean {
+    return !this.#breaker.isOpen
+  }
+
+  /**
+   * The script's answer, as `read` understands it; undefined if there is none.
+   * Should it come late, `onLate` is called with it.
+   */
+  ask(script: Script, keys: string[], args: string[], onLate?: (reply: unknown) => void, read: (reply: unknown) => unknown = asItIs): Promise<unknown> {
+    const { advice } = this.#breaker
+    if (advice === 'skip') {
+      this.counts.skipped++
+      return Promise.resolve(undefined)
+    }
+    return new Promise((resolve, reject) => {
+      const onReply = (reply: unknown): void => {
+        if (advice === 'probe') this.#breaker.recovered()
+        resolve(read(reply))
+      }
+      const onError = (error: unknown): void => {
+        this.counts.failures++
+        this.counts.lastFailure = error
+        try {
+          if (!isAboutTheKey(error)) this.#breaker.failed()
+          resolve(undefined)
+        } catch (closed) {
+          reject(closed)
+        }
+      }
+      this.#connection.send(script, keys, args, onReply, onError, (late) => {
+        this.counts.late++
+        onLate?.(read(late))
+      })
+    })
+  }
+}
+
+function asItIs(reply: unknown): unknown {
+  return reply
+}

@@ -1,0 +1,124 @@
+// What is asked most, in as few words as it takes: 'take' of a bucket with one
+// limit or of a fixed window, on the words of bucket-script.ts and
+// fixed-window-script.ts.
+//
+// The limit is part of the script, of which there is so one a limiter; the cost
+// is its only argument, left out if it is 1. It answers an integer or two, from
+// which all of the answer follows. On Redis 7.0 and ioredis every argument that
+// is not sent and every integer that is not answered saves 0.2 to 0.3 us at
+// either end, of 10 to 15 in all.
+//
+// A word of at most 19 digits is an integer to Redis as well, which adds to it
+// in place. To set its time to live costs more than all the rest: of a bucket it
+// is moved on only when the moment at which it is full has passed a step of the
+// grid of bucket-script.ts.
+
+import type { FixedPoint } from './fixed-point.js'
+import type { Reply } from './guard.js'
+import { LUA_NOW } from './lua.js'
+import { script, type Script } from './script.js'
+
+export interface Take {
+  readonly script: Script
+  /** What its answer to a cost means. */
+  read(answer: unknown, cost: number): Reply
+}
+
+const LUA_COST = `local key, cost = KEYS[1], 1
+if ARGV[1] then cost = tonumber(ARGV[1]) end
+local stored = redis.call('GET', key)
+`
+
+/**
+ * Of a bucket. It answers how far after now, in units, the bucket would be empty
+ * if the cost were taken: that was taken if it is not later than now.
+ */
+export function takeOfBucket({ interval, digits }: FixedPoint, burst: number): Take {
+  const scale = 10 ** digits
+  const span = burst * interval
+  /** Of the grid, microseconds. */
+  const step = Math.max(1, Math.ceil(span / scale / 8e6)) * 1_000_000
+  const last = (text: string): string => (digits === 0 ? text : `${text} .. string.format('%0${digits}.0f', next - whole * ${scale})`)
+  const source = `${LUA_NOW}${LUA_COST}local units, raw = -${span}, nil
+if stored then
+  local rest = #stored - 16
+  if rest == 0 then
+    raw = (stored - now) * ${scale}
+  else
+    raw = (string.sub(stored, 1, 16) - now) * ${scale} + math.floor(string.sub(stored, 17) * (${scale} / 10 ^ rest))
+  end
+  if raw > units then units = raw end
+  if rest ~= ${digits} then raw = nil end
+end
+local next = units + cost * ${interval}
+if next > 0 or cost > ${burst} or cost == 0 then return next end
+local full = now + (next + ${span}) / ${scale}
+local step = full - full % ${step}
+if raw and ${digits <= 3} then
+  if raw == units and cost == 1 then
+    redis.call('INCRBY', key, '${interval}')
+  else
+    redis.call('INCRBY', key, string.format('%.0f', next - raw))
+  end
+  full = now + (raw + ${span}) / ${scale}
+  if full - full % ${step} ~= step then redis.call('PEXPIREAT', key, string.format('%.0f', step / 1000 + ${step / 500})) end
+else
+  local whole = math.floor(next / ${scale})
+  redis.call('SET', key, ${last(`string.format('%.0f', now + whole)`)}, 'PXAT', string.format('%.0f', step / 1000 + ${step / 500}))
+end
+return next
+`
+  return {
+    script: script(source),
+    read(answer, cost) {
+      const need = answer as number
+      const granted = need <= 0 && cost <= burst
+      const units = granted ? need : need - cost * interval
+      const left = units < 0 ? Math.min(burst, Math.floor(-units / interval)) : 0
+      const waitUs = cost > burst ? -1 : need > 0 ? Math.ceil(need / scale) : 0
+      return [granted ? 1 : 0, left, waitUs, Math.max(0, Math.ceil((units + span) / scale)), 0]
+    },
+  }
+}
+
+/** Largest word of a window that Redis takes for an integer: nine digits and the ten of its count. */
+const MOST_WINDOWS = 900_000_000
+
+/**
+ * Of a fixed window. It answers what would be used of this window and those
+ * ahead if the cost were taken, and how long ago this one began: the cost was
+ * taken if that is not above the limit.
+ */
+export function takeOfWindow(limit: number, lengthUs: number): Take {
+  const source = `${LUA_NOW}${LUA_COST}local place = math.floor(now / ${lengthUs})
+local used, isHere = 0, false
+if stored then
+  local last = string.sub(stored, 1, -11) - place
+  isHere = last == 0
+  if last >= 0 then used = last * ${limit} + math.min(${limit}, string.sub(stored, -10)) end
+end
+local next = used + cost
+if next <= ${limit} and cost > 0 then
+  if isHere and place <= ${MOST_WINDOWS} then
+    redis.call('INCRBY', key, cost)
+  else
+    redis.call('SET', key, string.format('%.0f%010.0f', place, next), 'PXAT', string.format('%.0f', (place + 1) * ${lengthUs / 1000}))
+  end
+end
+return { next, now - place * ${lengthUs} }
+`
+  /** The window, from the present one on, in which the last of so many is. */
+  const windowOf = (count: number): number => (count <= 0 ? 0 : Math.ceil(count / limit) - 1)
+  return {
+    script: script(source),
+    read(answer, cost) {
+      const [next, elapsedUs] = answer as [number, number]
+      const used = next <= limit ? next : next - cost
+      const front = windowOf(used)
+      const place = used + cost > (front + 1) * limit ? front + 1 : front
+      const granted = next <= limit
+      const waitUs = granted ? 0 : cost > limit ? -1 : place * lengthUs - elapsedUs
+      return [granted ? 1 : 0, Math.max(0, limit - used), waitUs, used > 0 ? (windowOf(used) + 1) * lengthUs - elapsedUs : 0, 0]
+    },
+  }
+}
