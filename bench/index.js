@@ -13,7 +13,7 @@ import { answerTables, figureTable, machineLines } from './report/tables.js'
 import { describeRivals } from './rivals/index.js'
 
 /** Files of questions/, in the order of the report. */
-const order = ['hot', 'keys', 'key-types', 'batches', 'memory', 'threads', 'waiters', 'latency', 'flood', 'kinds', 'calls', 'http']
+const order = ['hot', 'keys', 'key-types', 'batches', 'memory', 'threads', 'waiters', 'latency', 'flood', 'kinds', 'calls', 'http', 'redis']
 
 const options = {
   only: { type: 'string' },

@@ -1,7 +1,9 @@
 // All rivals. Those of `rivals` are called in our process, a decision at a time;
+// those of `overRedis` in our process too, over a server of the question's own;
 // those of `outside` are programs of their own that are told what to measure.
 
 import { readFileSync } from 'node:fs'
+import { redisAbsent } from '../redis-server.js'
 import { rival as bottleneck } from './bottleneck.js'
 import { rival as expressRateLimit } from './express-rate-limit.js'
 import { rival as fastRatelimit } from './fast-ratelimit.js'
@@ -14,6 +16,7 @@ import { rival as limiter } from './limiter.js'
 import { rival as map } from './map.js'
 import { rival as nestThrottler } from './nestjs-throttler.js'
 import { rival as rateLimiterFlexible } from './rate-limiter-flexible.js'
+import { overRedis } from './redis.js'
 import { rival as sharedmap } from './sharedmap.js'
 
 /**
@@ -34,6 +37,8 @@ export const rivals = [
 
 export const outside = [go, guava]
 
+export { overRedis }
+
 /** Those of `rivals` that bear so much. */
 export function bearing({ keys, calls, callsAKey }) {
   return rivals.filter(({ bears = {} }) => !(keys > bears.keys) && !(calls > bears.calls) && !(callsAKey > bears.callsAKey))
@@ -41,8 +46,14 @@ export function bearing({ keys, calls, callsAKey }) {
 
 /** The rivals as they stand in the JSON: version and, if one cannot take part here, why. */
 export function describeRivals() {
-  const inside = rivals.map(({ name, package: packageName, what }) => ({ name, version: packageName ? versionOf(packageName) : 'own', what }))
-  return [...inside, ...outside.map(describeOutside)]
+  const inside = rivals.map(describeInside)
+  const absent = redisAbsent()
+  const there = overRedis.map((rival) => (absent === undefined ? describeInside(rival) : { name: rival.name, what: rival.what, absent }))
+  return [...inside, ...there, ...outside.map(describeOutside)]
+}
+
+function describeInside({ name, package: packageName, what }) {
+  return { name, version: packageName ? versionOf(packageName) : 'own', what }
 }
 
 function versionOf(packageName) {
