@@ -432,20 +432,25 @@ describe('4 threads on shared parts', { timeout: 60_000 }, () => {
   })
 
   it('admit at rest what a charge that was taken back kept out for its moment', async () => {
-    const { sluice } = create()
     const most = 40_000
-    const shared = sluice.tokenBucket('shared', { rate: 1, burst: most + 1 })
-    sluice.tokenBucket('closed', { rate: 0, burst: 0 })
-    shared.allow('key')
-    // Each admissible call once, as many as there are tokens; and as often one that charges the bucket and is then denied.
-    const groups = [[['shared', 'key', 1]], [['shared', 'key', 1], ['closed', 'key', 1]]]
-    const crew = await Crew.hire<number[]>(4, 'algorithms-jobs.js', 'groups', sluice.handle, { groups, calls: most / 2 })
-    const reports = await crew.work()
-    const admitted = sum(reports.map((report) => report[0]))
-    expect(sum(reports.map((report) => report[1]))).toBe(0)
-    expect(sluice.stats().contended).toBeGreaterThan(0)
-    expect(admitted).toBeLessThanOrEqual(most)
-    expect(shared.peek('key', 0).remaining).toBe(most - admitted)
-    console.log(`${most - admitted} of ${most} admissible groups were refused for the moment of a charge that was taken back`)
+    let contended = 0
+    // On busy cores four threads may take turns: again, until they have met.
+    for (let round = 1; contended === 0; round++) {
+      expect(round, 'rounds without contention').toBeLessThan(30)
+      const { sluice } = create()
+      const shared = sluice.tokenBucket('shared', { rate: 1, burst: most + 1 })
+      sluice.tokenBucket('closed', { rate: 0, burst: 0 })
+      shared.allow('key')
+      // Each admissible call once, as many as there are tokens; and as often one that charges the bucket and is then denied.
+      const groups = [[['shared', 'key', 1]], [['shared', 'key', 1], ['closed', 'key', 1]]]
+      const crew = await Crew.hire<number[]>(4, 'algorithms-jobs.js', 'groups', sluice.handle, { groups, calls: most / 2 })
+      const reports = await crew.work()
+      const admitted = sum(reports.map((report) => report[0]))
+      expect(sum(reports.map((report) => report[1]))).toBe(0)
+      expect(admitted).toBeLessThanOrEqual(most)
+      expect(shared.peek('key', 0).remaining).toBe(most - admitted)
+      contended = sluice.stats().contended
+      console.log(`${most - admitted} of ${most} admissible groups were refused for the moment of a charge that was taken back`)
+    }
   })
 })
