@@ -10,8 +10,7 @@ import { SerializeError, serializeItem, serializeParameters } from 'structured-h
 import type { Decision } from '../decision.js'
 import { shown, unexpected } from '../errors.js'
 import type { Key } from '../key.js'
-import { policyOf, type Limiter } from '../limiter.js'
-import type { Policy } from '../policy.js'
+import { toldLimits, type AnyLimiter, type ToldLimit } from './async-limiter.js'
 import { problemBody, type ProblemType } from './problem.js'
 
 /**
@@ -55,16 +54,14 @@ export class Described {
   /** What the name of each of its limits comes to, the rest to be appended. */
   readonly #starts: readonly string[]
   readonly #left: (Left | undefined)[] = new Array<undefined>(REMEMBERED).fill(undefined)
-  readonly #policies: readonly Policy[]
+  readonly #policies: readonly ToldLimit[]
   readonly #versions: readonly number[]
 
   /** Throws RangeError, as for option `option`, if its name cannot be sent in this style. */
-  constructor(limiter: Limiter, style: HeaderStyle, problem: ProblemType, option: string) {
-    const policy = policyOf(limiter)!
-    const several = policy.parts.length > 0
-    this.name = policy.name
-    this.refusal = problemBody(problem, policy.name)
-    this.#policies = several ? policy.parts : [policy]
+  constructor(limiter: AnyLimiter, style: HeaderStyle, problem: ProblemType, option: string) {
+    this.name = limiter.name
+    this.refusal = problemBody(problem, limiter.name)
+    this.#policies = toldLimits(limiter)
     this.#versions = this.#policies.map((each) => each.version)
     const isNamed = style === 'draft-11'
     try {
@@ -72,7 +69,7 @@ export class Described {
       this.policyItem = style === 'x-ratelimit' || style === 'none' ? '' : this.#policies.map((each) => policyItem(each, isNamed)).join(', ')
     } catch (error) {
       if (!(error instanceof SerializeError)) throw error
-      throw new RangeError(`"${option}" expected a limiter with a name of printable ASCII, which 'draft-11' headers carry, got ${shown(policy.name)}`)
+      throw new RangeError(`"${option}" expected a limiter with a name of printable ASCII, which 'draft-11' headers carry, got ${shown(limiter.name)}`)
     }
   }
 
@@ -99,7 +96,7 @@ export class Described {
 }
 
 /** `"name";q=burst;w=seconds`, without the name for older drafts: what a full bucket lets pass, and how long it takes to fill. */
-function policyItem({ name, rate, burst, kind }: Policy, isNamed: boolean): string {
+function policyItem({ name, rate, burst, kind }: ToldLimit, isNamed: boolean): string {
   const parameters = new Map<string, number>()
   if (isNamed) parameters.set('q', burst)
   // A window's rate was made from its length, and 1e-12 off.

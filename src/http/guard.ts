@@ -2,25 +2,25 @@
 //
 // A guard asks its limits all or nothing, and takes nothing before every
 // function of the user has told what it was asked. It answers at once if they
-// do, and in a promise if one of them promises.
+// and the limiters do, and in a promise if one of them promises.
 
-import { all, type GroupDecision, type Part } from '../all.js'
-import type { Decision } from '../decision.js'
+import { all, type GroupDecision } from '../all.js'
 import { checkOptions, shown } from '../errors.js'
 import type { Key } from '../key.js'
-import { policyOf } from '../limiter.js'
+import { policyOf, type Limiter } from '../limiter.js'
+import { areOfTable, chargeInTurn, type AnyPart, type AsyncDecision } from './async-limiter.js'
 import type { ClientAddress } from './client-address.js'
 import { checkHeaderStyle, MOST_SECONDS, partitionOf, wholeSeconds, writers, type Described, type HeaderStyle, type Write } from './fields.js'
 import { isThenable, Limit, type Ask, type LimitOptions } from './limit.js'
 import { List, type ListOptions } from './lists.js'
-import { FORBIDDEN, PROBLEM_JSON, problems } from './problem.js'
+import { FORBIDDEN, PROBLEM_JSON, problemBody, problems, type ProblemType } from './problem.js'
 import type { Reader } from './reader.js'
 
 /** What becomes of a request. */
 export interface Answer {
   /** Whether it may go ahead. In shadow mode it always may. */
   readonly allowed: boolean
-  /** The status to answer with if it may not: 429, 403 if it is on the deny list, 503 for 'temporary-reduced-capacity'. 200 if it may. */
+  /** The status to answer with if it may not: 429, 403 if it is on the deny list, 503 for 'temporary-reduced-capacity' and if nobody could decide. 200 if it may. */
   readonly status: number
   /** Header fields for the response, allowed or not: a name, its value, the next name, ... */
   readonly fields: readonly string[]
@@ -31,7 +31,7 @@ export interface Answer {
   /** The limiter that refused, or has the fewest tokens left; undefined if none was asked. */
   readonly policy: string | undefined
   /** The decision of that limiter; undefined if none was asked. */
-  readonly decision: Decision | undefined
+  readonly decision: AsyncDecision | undefined
 }
 
 /** A response of the user's own to a refusal; what it leaves out is as it would have been. Retry-After and the limits' fields stay. */
@@ -61,6 +61,9 @@ export interface GuardOptions<Request> {
   /** Decides, counts, sends headers and calls `onLimited`, but refuses nobody; false by default. */
   shadow?: boolean
 }
+
+/** What a refusal is called when nobody could decide. */
+const UNAVAILABLE: ProblemType = 'temporary-reduced-capacity'
 
 const ADMITTED: Answer = Object.freeze({ allowed: true, status: 200, fields: Object.freeze([]), body: undefined, refusal: undefined, policy: undefined, decision: undefined })
 
@@ -101,8 +104,8 @@ export class Guard<Request> {
   }
 
   /**
-   * What becomes of a request; a promise if one of the functions gave one. What
-   * they throw, it throws (or rejects with), and nothing was taken.
+   * What becomes of a request; a promise if one of the functions or limiters gave
+   * one. What they throw, it throws (or rejects with), and nothing was taken.
    */
   decide(request: Request): Answer | Promise<Answer> {
     const skips = this.#skip?.(request, this.#reader)
@@ -115,7 +118,7 @@ export class Guard<Request> {
     if (this.#deny?.hasAddress(request, reader)) return this.#denied(request)
     if (this.#allow?.hasAddress(request, reader)) return ADMITTED
     const limits = this.#limits
-    const parts: (Part | null)[] = []
+    const parts: (AnyPart | null)[] = []
     for (let i = 0; i < limits.length; i++) {
       const part = limits[i].part(request, reader)
       if (part instanceof Promise) {
@@ -128,32 +131,46 @@ export class Guard<Request> {
     return this.#charge(request, parts)
   }
 
-  #charge(request: Request, parts: readonly (Part | null)[]): Answer | Promise<Answer> {
+  #charge(request: Request, parts: readonly (AnyPart | null)[]): Answer | Promise<Answer> {
     if (this.#deny && parts.some((part) => part && this.#deny!.hasKey(part[1]))) return this.#denied(request)
     if (this.#allow && parts.some((part) => part && this.#allow!.hasKey(part[1]))) return ADMITTED
-    const asked = parts.includes(null) ? parts.filter((part) => part !== null) : (parts as readonly Part[])
+    const asked = parts.includes(null) ? parts.filter((part) => part !== null) : (parts as readonly AnyPart[])
     if (asked.length === 0) return ADMITTED
     const limits = asked.length === parts.length ? this.#limits : this.#limits.filter((_, i) => parts[i] !== null)
     // Described before anything is taken, for a name that cannot be told throws.
     const first = limits[0].describe(asked[0][0])
     if (asked.length === 1) {
       const [limiter, key, cost] = asked[0]
-      return this.#answer(request, limits[0], key, first, first.policyItem, limiter.check(key, cost))
+      const decision = limiter.check(key, cost)
+      if (isThenable(decision)) return this.#answerLater(request, limits[0], key, first, decision)
+      return this.#answer(request, limits[0], key, first, first.policyItem, decision)
     }
     const described = asked.map(([limiter], i) => limits[i].describe(limiter))
     const policies = this.#policiesOf(described)
+    if (!areOfTable(asked)) return this.#chargeInTurn(request, limits, asked, described, policies)
     const decision: GroupDecision = all(asked)
     const { partIndex } = decision
     return this.#answer(request, limits[partIndex], asked[partIndex][1], described[partIndex], policies, decision)
   }
 
-  #answer(request: Request, limit: Limit<Request>, key: Key | undefined, described: Described, policies: string, decision: Decision): Answer | Promise<Answer> {
+  async #answerLater(request: Request, limit: Limit<Request>, key: Key | undefined, described: Described, deciding: PromiseLike<AsyncDecision>): Promise<Answer> {
+    return this.#answer(request, limit, key, described, described.policyItem, await deciding)
+  }
+
+  async #chargeInTurn(request: Request, limits: readonly Limit<Request>[], asked: readonly AnyPart[], described: readonly Described[], policies: string): Promise<Answer> {
+    const decision = await chargeInTurn(asked)
+    const { partIndex } = decision
+    return this.#answer(request, limits[partIndex], asked[partIndex][1], described[partIndex], policies, decision)
+  }
+
+  #answer(request: Request, limit: Limit<Request>, key: Key | undefined, described: Described, policies: string, decision: AsyncDecision): Answer | Promise<Answer> {
     const { allowed } = decision
     const retries = !allowed && decision.retryAfterMs < Infinity
     const seconds = wholeSeconds(retries ? decision.retryAfterMs : decision.resetMs)
     const fields = this.#write(policies, described, decision, seconds, limit.tellsKey ? partitionOf(key) : '')
     if (allowed) return { allowed, status: 200, fields, body: undefined, refusal: undefined, policy: described.name, decision }
     if (retries && seconds < MOST_SECONDS && !this.#isShadow) fields.push('Retry-After', `${Math.max(1, seconds)}`)
+    if (decision.unavailable) return this.#refused(request, 'limited', problems[UNAVAILABLE].status, problemBody(UNAVAILABLE, described.name), fields, described.name, decision)
     return this.#refused(request, 'limited', problems[limit.problem].status, described.refusal, fields, described.name, decision)
   }
 
@@ -173,7 +190,7 @@ export class Guard<Request> {
     return this.#refused(request, 'denied', 403, FORBIDDEN, [], undefined, undefined)
   }
 
-  #refused(request: Request, refusal: 'limited' | 'denied', status: number, body: string, fields: string[], policy: string | undefined, decision: Decision | undefined): Answer | Promise<Answer> {
+  #refused(request: Request, refusal: 'limited' | 'denied', status: number, body: string, fields: string[], policy: string | undefined, decision: AsyncDecision | undefined): Answer | Promise<Answer> {
     let answer: Answer
     if (this.#isShadow) {
       answer = { allowed: true, status: 200, fields, body: undefined, refusal, policy, decision }
@@ -194,12 +211,13 @@ function withOwn(answer: Answer, own: OwnResponse): Answer {
   return { ...answer, status, body, fields }
 }
 
-/** All or nothing is within a table: throws RangeError for limiters of two. */
+/** All or nothing at once is within a table: throws RangeError for limiters of two. */
 function checkOneTable<Request>(limits: readonly LimitOptions<Request>[]): void {
   let table: unknown
   limits.forEach(({ limiter }, i) => {
     if (typeof limiter === 'function') return
-    const policy = policyOf(limiter)!
+    const policy = policyOf(limiter as Limiter)
+    if (!policy) return
     table ??= policy.table
     if (policy.table !== table) throw new RangeError(`"limits[${i}].limiter" expected a limiter of the same Sluice as the others, got ${JSON.stringify(policy.name)} of another`)
   })

@@ -1,3 +1,4 @@
+export type { AnyLimiter, AsyncDecision, AsyncLimiter } from './async-limiter.js'
 export { clientAddress, type ClientAddress, type ClientRule } from './client-address.js'
 export type { HeaderStyle } from './fields.js'
 export { Guard, type Answer, type GuardOptions, type OwnResponse } from './guard.js'

@@ -1,10 +1,9 @@
 // One limit of a guard: which limiter, whose bucket and what cost, request by
 // request. Each may be a value, or a function that tells it or promises it.
 
-import type { Part } from '../all.js'
 import { checkCost, checkOptions, shown, unexpected } from '../errors.js'
 import type { Key } from '../key.js'
-import { policyOf, type Limiter } from '../limiter.js'
+import { isLimiter, type AnyLimiter, type AnyPart } from './async-limiter.js'
 import { Described, type HeaderStyle } from './fields.js'
 import { problems, type ProblemType } from './problem.js'
 import type { Reader } from './reader.js'
@@ -13,8 +12,8 @@ import type { Reader } from './reader.js'
 export type Ask<Request, Answer> = (request: Request, reader: Reader<Request>) => Answer | PromiseLike<Answer>
 
 export interface LimitOptions<Request> {
-  /** The limiter, or a function that chooses it, by tier or by route; null where this limit does not apply. */
-  limiter: Limiter | Ask<Request, Limiter | null>
+  /** The limiter, of a table or one that answers in promises; or a function that chooses it, by tier or by route; null where this limit does not apply. */
+  limiter: AnyLimiter | Ask<Request, AnyLimiter | null>
   /** Whose bucket: `clientAddress(...)` or a function; null where this limit does not apply. Left out, all requests share the limiter's one global bucket. */
   key?: Ask<Request, Key | null>
   /** Tokens that a request takes, an integer from 0 to 2^31-1, or a function that tells; 1 by default. */
@@ -37,15 +36,15 @@ export class Limit<Request> {
   readonly #limiter: LimitOptions<Request>['limiter']
   readonly #key: LimitOptions<Request>['key']
   readonly #cost: number | Ask<Request, number>
-  readonly #described = new Map<Limiter, Described>()
+  readonly #described = new Map<AnyLimiter, Described>()
   #latest: Described | undefined
-  #latestOf: Limiter | undefined
+  #latestOf: AnyLimiter | undefined
 
   constructor(options: LimitOptions<Request>, i: number, style: HeaderStyle) {
     const option = `limits[${i}]`
     checkOptions(options, option)
     const { limiter, key, cost = 1, problem = 'quota-exceeded', tellsKey = false } = options
-    if (typeof limiter !== 'function' && !policyOf(limiter)) throw new TypeError(`"${option}.limiter" expected a limiter or a function, got ${shown(limiter)}`)
+    if (typeof limiter !== 'function' && !isLimiter(limiter)) throw new TypeError(`"${option}.limiter" expected a limiter or a function, got ${shown(limiter)}`)
     if (key !== undefined && typeof key !== 'function') throw new TypeError(`"${option}.key" expected a function, got ${shown(key)}`)
     if (typeof cost !== 'function') checkCost(cost)
     if (!Object.hasOwn(problems, problem)) throw unexpected(`${option}.problem`, Object.keys(problems).map((each) => `'${each}'`).join(', '), problem, 'string')
@@ -61,7 +60,7 @@ export class Limit<Request> {
   }
 
   /** What to charge for this request; null if the limit does not apply to it. */
-  part(request: Request, reader: Reader<Request>): Part | null | Promise<Part | null> {
+  part(request: Request, reader: Reader<Request>): AnyPart | null | Promise<AnyPart | null> {
     const limiter = typeof this.#limiter === 'function' ? this.#limiter(request, reader) : this.#limiter
     if (isThenable(limiter)) return this.#partLater(request, reader, limiter)
     if (limiter === null) return null
@@ -74,9 +73,9 @@ export class Limit<Request> {
   }
 
   async #partLater(
-    request: Request, reader: Reader<Request>, limiter: Limiter | null | PromiseLike<Limiter | null>,
+    request: Request, reader: Reader<Request>, limiter: AnyLimiter | null | PromiseLike<AnyLimiter | null>,
     told: { key?: Key | null | undefined | PromiseLike<Key | null>; cost?: number | PromiseLike<number> } = {},
-  ): Promise<Part | null> {
+  ): Promise<AnyPart | null> {
     const chosen = await limiter
     if (chosen === null) return null
     const key = await ('key' in told ? told.key : this.#key?.(request, reader))
@@ -85,14 +84,14 @@ export class Limit<Request> {
     return this.#checked(chosen, key, cost)
   }
 
-  #checked(limiter: Limiter, key: Key | undefined, cost: number): Part {
+  #checked(limiter: AnyLimiter, key: Key | undefined, cost: number): AnyPart {
     if (key === undefined && this.#key) throw new TypeError(`"${this.#option}.key" expected a key, or null if the limit does not apply, got undefined`)
-    if (!policyOf(limiter)) throw new TypeError(`"${this.#option}.limiter" expected a limiter, or null if the limit does not apply, got ${shown(limiter)}`)
+    if (!isLimiter(limiter)) throw new TypeError(`"${this.#option}.limiter" expected a limiter, or null if the limit does not apply, got ${shown(limiter)}`)
     return [limiter, key, cost]
   }
 
   /** What the header fields tell of a limiter of this limit. */
-  describe(limiter: Limiter): Described {
+  describe(limiter: AnyLimiter): Described {
     if (limiter === this.#latestOf && this.#latest!.isCurrent) return this.#latest!
     let described = this.#described.get(limiter)
     if (!described?.isCurrent) this.#described.set(limiter, (described = new Described(limiter, this.#style, this.problem, `${this.#option}.limiter`)))

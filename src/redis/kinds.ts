@@ -27,6 +27,14 @@ export interface RedisSlidingWindowOptions extends WindowLimits {
   log?: boolean
 }
 
+/** One limit as it can be told: of a window, `rate` is its limit over its length. */
+export interface RedisLimit {
+  /** Tokens per second. */
+  readonly rate: number
+  /** Most tokens at once. */
+  readonly burst: number
+}
+
 export interface RedisKind {
   /** One letter, for the key. */
   readonly letter: string
@@ -35,8 +43,7 @@ export interface RedisKind {
   readonly numbers: readonly string[]
   /** A shorter way to 'take', if there is one. */
   readonly take?: Take
-  /** The burst of each limit. */
-  readonly bursts: readonly number[]
+  readonly limits: readonly RedisLimit[]
   /** It refuses because its queue is full, and not because of time. */
   readonly isQueue: boolean
   /** The limiter with a share of these limits in a table of this process. */
@@ -48,14 +55,14 @@ function shareOf(tokens: number, share: number): number {
   return tokens === 0 ? 0 : Math.max(1, Math.floor(tokens * share))
 }
 
-function bucketsOf(limits: readonly BucketLimits[], reach: (interval: number) => number): Pick<RedisKind, 'letter' | 'script' | 'numbers' | 'take' | 'bursts'> {
+function bucketsOf(limits: readonly BucketLimits[], reach: (interval: number) => number): Pick<RedisKind, 'letter' | 'script' | 'numbers' | 'take' | 'limits'> {
   const points = limits.map(({ rate, burst }) => fixedPoint(rate, burst))
   return {
     letter: 'b',
     script: bucketScript,
     numbers: points.flatMap(({ interval, digits }, i) => [interval, limits[i].burst, digits, Math.min(MOST_UNITS, reach(interval))]).map(String),
     ...(points.length === 1 && { take: takeOfBucket(points[0], limits[0].burst) }),
-    bursts: limits.map(({ burst }) => burst),
+    limits: limits.map(({ rate, burst }) => ({ rate, burst })),
   }
 }
 
@@ -81,8 +88,8 @@ export function redisLeakyBucket(options: RedisLeakyBucketOptions): RedisKind {
   }
 }
 
-function windowKind(letter: string, script: Script, { limit }: WindowLimits, numbers: readonly number[], standIn: RedisKind['standIn']): RedisKind {
-  return { letter, script, numbers: [limit, ...numbers].map(String), bursts: [limit], isQueue: false, standIn }
+function windowKind(letter: string, script: Script, { limit, windowMs }: WindowLimits, numbers: readonly number[], standIn: RedisKind['standIn']): RedisKind {
+  return { letter, script, numbers: [limit, ...numbers].map(String), limits: [{ rate: (limit / windowMs) * 1000, burst: limit }], isQueue: false, standIn }
 }
 
 export function redisFixedWindow(options: RedisFixedWindowOptions): RedisKind {
@@ -114,6 +121,6 @@ export function redisSlidingWindow(options: RedisSlidingWindowOptions): RedisKin
 }
 
 /** Largest cost that can ever be had at once. */
-export function mostAtOnce({ bursts }: RedisKind): number {
-  return Math.min(MAX_COST, ...bursts)
+export function mostAtOnce({ limits }: RedisKind): number {
+  return Math.min(MAX_COST, ...limits.map(({ burst }) => burst))
 }

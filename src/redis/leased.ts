@@ -9,7 +9,8 @@ import type { Policy } from '../policy.js'
 import { closed, type Table } from '../table.js'
 import { decisionWithout, type RedisDecision } from './degraded.js'
 import { ignoreClosed, Leases, type LeaseCounts } from './leases.js'
-import type { RedisLimiterStats } from './limiter.js'
+import type { RedisLimit } from './kinds.js'
+import { RedisLimiter, type RedisLimiterStats } from './limiter.js'
 import type { RedisPolicy } from './policy.js'
 
 export interface LeasedOptions {
@@ -40,6 +41,7 @@ export class LeasedLimiter {
   readonly #policy: Policy
   readonly #redis: RedisPolicy
   readonly #leases: Leases
+  readonly #strict: RedisLimiter
   readonly #table: Table
   readonly #kernel: Kernel
   readonly #clock: Clock
@@ -56,6 +58,7 @@ export class LeasedLimiter {
     this.#policy = policy
     this.#redis = redis
     this.#leases = new Leases(policy, redis, leaseMs)
+    this.#strict = new RedisLimiter(redis)
     this.#table = table
     this.#kernel = table.kernel
     this.#clock = table.clock
@@ -67,6 +70,11 @@ export class LeasedLimiter {
 
   get name(): string {
     return this.#redis.name
+  }
+
+  /** Its limit, as the only one of a list. */
+  get limits(): readonly RedisLimit[] {
+    return this.#redis.kind.limits
   }
 
   /** Counts of this thread. */
@@ -130,6 +138,11 @@ export class LeasedLimiter {
     }
     if (answer & this.#asks) this.#askAhead(key, 1)
     return this.#decision(key, true, 0)
+  }
+
+  /** Gives `cost` tokens back to the bucket in Redis, at most up to the burst; see `RedisLimiter.refund`. */
+  refund(key?: Key, cost = 1, taken?: RedisDecision): Promise<boolean> {
+    return this.#strict.refund(key, cost, taken)
   }
 
   /** Gives back to Redis what is leased by this thread and left. Whoever calls from now on gets ERR_SLUICE_CLOSED. */

@@ -8,7 +8,7 @@ import { closed } from '../table.js'
 import { decisionWithout, type RedisDecision } from './degraded.js'
 import type { Reply } from './guard.js'
 import { redisKeys } from './key.js'
-import { mostAtOnce } from './kinds.js'
+import { mostAtOnce, type RedisLimit } from './kinds.js'
 import type { RedisPolicy } from './policy.js'
 import { reservation, type RedisReservation } from './reservation.js'
 import { script } from './script.js'
@@ -52,6 +52,11 @@ export class RedisLimiter {
 
   get name(): string {
     return this.#policy.name
+  }
+
+  /** Its limits: one, or as many as it was made with. */
+  get limits(): readonly RedisLimit[] {
+    return this.#policy.kind.limits
   }
 
   /** Counts of this thread. */
@@ -135,9 +140,16 @@ export class RedisLimiter {
     }
   }
 
-  /** Gives `cost` tokens back to `key`, at most up to the burst. False if Redis cannot be asked. */
-  refund(key?: Key, cost = 1): Promise<boolean> {
-    return this.#settle('give', key, cost, (standIn) => standIn.refund(key, cost))
+  /**
+   * Gives `cost` tokens back to `key`, at most up to the burst. Told the decision
+   * that took them, it gives those of a degraded one back to whatever decided in
+   * Redis' place. False if Redis did not hear of it.
+   */
+  async refund(key?: Key, cost = 1, taken?: RedisDecision): Promise<boolean> {
+    checkCost(cost)
+    if (!taken?.degraded) return this.#settle('give', key, cost, (standIn) => standIn.refund(key, cost))
+    this.#policy.standIn?.refund(key, cost)
+    return false
   }
 
   /** Takes `cost` tokens whether they are there or not: the bucket may go into debt, which later calls wait out. False if Redis cannot be asked. */
@@ -161,7 +173,7 @@ export class RedisLimiter {
   #keysOf(key: Key | undefined): string[] {
     if (this.#isClosed) throw closed()
     const { prefix, kind, name } = this.#policy
-    return redisKeys(prefix, kind.letter, name, key, kind.bursts.length)
+    return redisKeys(prefix, kind.letter, name, key, kind.limits.length)
   }
 
   /** `last` is the longest wait of a reservation, or the act of a cancel. */
@@ -206,15 +218,15 @@ export class RedisLimiter {
   }
 
   #decision([granted, left, waitUs, fullUs, limitIndex]: Reply): RedisDecision {
-    const { bursts } = this.#policy.kind
+    const { limits } = this.#policy.kind
     const allowed = granted === 1
     return {
       allowed,
-      limit: bursts[limitIndex],
+      limit: limits[limitIndex].burst,
       remaining: left,
       retryAfterMs: allowed ? 0 : waitUs < 0 ? Infinity : waitUs / 1000,
       resetMs: fullUs / 1000,
-      ...(bursts.length > 1 && { limitIndex }),
+      ...(limits.length > 1 && { limitIndex }),
       degraded: false,
     }
   }
