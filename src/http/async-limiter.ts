@@ -13,6 +13,8 @@ import { policyOf, type Limiter } from '../limiter.js'
 import type { Policy } from '../policy.js'
 
 export interface AsyncDecision extends Decision {
+  /** Made in place of whatever should have decided. */
+  readonly degraded?: boolean
   /** Nobody could decide, and it is refused for that alone: it is answered 503, as 'temporary-reduced-capacity'. */
   readonly unavailable?: boolean
 }

@@ -141,7 +141,7 @@ export class LeasedLimiter {
   }
 
   /** Gives `cost` tokens back to the bucket in Redis, at most up to the burst; see `RedisLimiter.refund`. */
-  refund(key?: Key, cost = 1, taken?: RedisDecision): Promise<boolean> {
+  refund(key?: Key, cost = 1, taken?: { readonly degraded?: boolean }): Promise<boolean> {
     return this.#strict.refund(key, cost, taken)
   }
 

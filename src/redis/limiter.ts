@@ -145,7 +145,7 @@ export class RedisLimiter {
    * that took them, it gives those of a degraded one back to whatever decided in
    * Redis' place. False if Redis did not hear of it.
    */
-  async refund(key?: Key, cost = 1, taken?: RedisDecision): Promise<boolean> {
+  async refund(key?: Key, cost = 1, taken?: { readonly degraded?: boolean }): Promise<boolean> {
     checkCost(cost)
     if (!taken?.degraded) return this.#settle('give', key, cost, (standIn) => standIn.refund(key, cost))
     this.#policy.standIn?.refund(key, cost)
