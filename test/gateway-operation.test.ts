@@ -245,7 +245,7 @@ describe('a configuration', () => {
     [{ upstream: { url: '127.0.0.1:9000' } }, '"upstream.url" expected http://host:port or https://host:port, without a path, got "127.0.0.1:9000"'],
     [{ upstream: { url: 'http://a:1/path' } }, '"upstream.url" expected http://host:port or https://host:port, without a path, got "http://a:1/path"'],
     [{ upstream: { url: 'http://a', timeoutMs: '5s' } }, '"upstream.timeoutMs" expected an integer from 1 to 3600000, got "5s"'],
-    [{ tires: {} }, '"tires" expected one of listen, admin, workers, capacity, drainMs, trustedProxies, forwardAuth, upstream, apiKeyHeader, tiers, tenants, anonymous, routes, got "tires"'],
+    [{ tires: {} }, '"tires" expected one of listen, admin, workers, capacity, store, drainMs, trustedProxies, forwardAuth, upstream, apiKeyHeader, tiers, tenants, anonymous, routes, got "tires"'],
     [{ workers: 0 }, '"workers" expected an integer from 1 to 64, got 0'],
     [{ listen: { port: 80.5 } }, '"listen.port" expected an integer from 0 to 65535, got 80.5'],
     [{ listen: { port: null } }, '"listen.port" expected an integer from 0 to 65535, got null'],

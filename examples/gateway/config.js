@@ -15,6 +15,7 @@ import { clientAddress } from 'sluice/http'
  * @property {{ host: string, port: number } | undefined} admin
  * @property {number} workers
  * @property {number} capacity         of the table, keys
+ * @property {{ url: string, mode: 'strict' | 'leased', onFailure: 'open' | 'closed' | 'local', share: number, prefix: string } | undefined} store  Redis; undefined is the table
  * @property {number} drainMs          how long open requests may take when it stops
  * @property {string[]} trustedProxies
  * @property {{ path: string, limitedStatus: 401 | 403 | undefined } | undefined} forwardAuth
@@ -25,6 +26,8 @@ import { clientAddress } from 'sluice/http'
  * @property {string | undefined} anonymous  the tier of requests without an API key
  * @property {Map<string, Limit>} routes     by path, the longest first
  */
+
+const MOST_REFILL_SECONDS = 20 * 366 * 86_400
 
 /** Reads and checks a file. @returns {Promise<Config>} */
 export async function readConfig(file) {
@@ -40,15 +43,16 @@ export async function readConfig(file) {
 
 /** Throws RangeError or TypeError for the first option that is wrong. @returns {Config} */
 export function checkConfig(options) {
-  const { listen, admin, workers, capacity, drainMs, trustedProxies, forwardAuth, upstream, apiKeyHeader, tiers, tenants, anonymous, routes } = section('config', options, [
-    'listen', 'admin', 'workers', 'capacity', 'drainMs', 'trustedProxies', 'forwardAuth', 'upstream', 'apiKeyHeader', 'tiers', 'tenants', 'anonymous', 'routes',
+  const { listen, admin, workers, capacity, store, drainMs, trustedProxies, forwardAuth, upstream, apiKeyHeader, tiers, tenants, anonymous, routes } = section('config', options, [
+    'listen', 'admin', 'workers', 'capacity', 'store', 'drainMs', 'trustedProxies', 'forwardAuth', 'upstream', 'apiKeyHeader', 'tiers', 'tenants', 'anonymous', 'routes',
   ], '')
   const limitsOfTiers = entries('tiers', tiers, limit)
-  return {
+  const config = {
     listen: address('listen', listen),
     admin: admin === undefined ? undefined : address('admin', admin),
     workers: integer('workers', workers, 1, 64, 4),
     capacity: integer('capacity', capacity, 1, 100_000_000, 100_000),
+    store: store === undefined ? undefined : checkStore(store),
     drainMs: integer('drainMs', drainMs, 0, 3_600_000, 10_000),
     trustedProxies: checkProxies(trustedProxies),
     forwardAuth: forwardAuth === undefined ? undefined : checkForwardAuth(forwardAuth, trustedProxies),
@@ -59,6 +63,8 @@ export function checkConfig(options) {
     anonymous: anonymous === undefined ? undefined : tierName('anonymous', anonymous, limitsOfTiers),
     routes: checkRoutes(routes),
   }
+  if (config.store) for (const kind of ['tiers', 'routes']) config[kind].forEach((each, name) => checkRefill(`${kind}.${name}`, each))
+  return config
 }
 
 /** What the running gateway was built on; throws if a new file wants it otherwise. */
@@ -73,6 +79,7 @@ export function checkReload(running, wanted) {
   ]) {
     if (old !== now) throw new RangeError(`"${path}" expected ${shown(old)}, as it was started with, got ${shown(now)}; restart the gateway to change it`)
   }
+  if (JSON.stringify(running.store) !== JSON.stringify(wanted.store)) throw new RangeError('"store" expected what it was started with; restart the gateway to change it')
 }
 
 /** @returns {Limit} */
@@ -88,6 +95,22 @@ function limit(path, options) {
     throw unexpected(`${path}.${unit}`, 'a number of requests: 0, or from 1e-9 to 3e9 a second', tokens)
   }
   return { rate, burst: integer(`${path}.burst`, burst, 1, 2 ** 31 - 1) }
+}
+
+/** One line, or an object. No message shows a URL: it may hold a password. */
+function checkStore(options) {
+  const { url, mode = 'strict', onFailure = 'local', share = 1, prefix } = typeof options === 'string' ? { url: options } : section('store', options, ['url', 'mode', 'onFailure', 'share', 'prefix'])
+  if (typeof url !== 'string' || !/^rediss?:\/\/[^/?#]/.test(url) || !URL.canParse(url)) {
+    throw new RangeError(`"${typeof options === 'string' ? 'store' : 'store.url'}" expected redis://host:port or rediss://host:port`)
+  }
+  if (!['strict', 'leased'].includes(mode)) throw unexpected('store.mode', '"strict" or "leased"', mode)
+  if (!['open', 'closed', 'local'].includes(onFailure)) throw unexpected('store.onFailure', '"open", "closed" or "local"', onFailure)
+  if (typeof share !== 'number' || !(share > 0 && share <= 1)) throw unexpected('store.share', 'a number above 0 and up to 1', share)
+  return { url, mode, onFailure, share, prefix: text('store.prefix', prefix, /^[\w.:/-]{0,24}$/, 'up to 24 letters, digits and _ . : / - characters', 'gateway') }
+}
+
+function checkRefill(path, { rate, burst }) {
+  if (burst / rate > MOST_REFILL_SECONDS) throw new RangeError(`"${path}" expected a rate that refills the burst within 20 years, since every key in Redis expires, got ${rate} a second and a burst of ${burst}`)
 }
 
 function checkUpstream(options) {

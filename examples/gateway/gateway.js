@@ -6,7 +6,7 @@ import { once } from 'node:events'
 import { createServer } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Worker } from 'node:worker_threads'
-import { Registry } from 'prom-client'
+import { Counter, Registry } from 'prom-client'
 import { Sluice } from 'sluice'
 import { registerMetrics } from 'sluice/metrics'
 import { CAN_SHARE_PORT, openBalancer } from './balancer.js'
@@ -22,9 +22,13 @@ const RESTART_MS = 200
  * @param {(message: string) => void} log
  */
 export async function openGateway(config, log) {
-  const sluice = Sluice.create({ capacity: config.capacity })
-  const definePolicies = policiesOf(sluice)
+  /** Has the buckets; with a store in Redis, what is decided or leased in its place. */
+  let sluice = Sluice.create({ capacity: config.capacity })
+  const definePolicies = config.store ? () => {} : policiesOf(sluice)
   definePolicies(config)
+  const registry = new Registry()
+  const count = config.store ? redisCounters(registry) : undefined
+  if (!config.store) registerMetrics(sluice, { registry })
 
   /** The port of each worker that listens. @type {Map<Worker, number>} */
   const workers = new Map()
@@ -41,7 +45,8 @@ export async function openGateway(config, log) {
     ended.catch(() => {})
     workers.set(worker, message.port)
     // What it missed while it started.
-    if (started !== config) worker.postMessage({ config })
+    if (started !== config) worker.postMessage({ config, handle: sluice.handle })
+    worker.on('message', ({ counts }) => count(counts))
     balancer?.spreadOver([...workers.values()])
     worker.on('error', (error) => log(`worker ${worker.threadId} failed: ${error.stack}`))
     worker.once('exit', () => {
@@ -69,19 +74,24 @@ export async function openGateway(config, log) {
   const first = await start()
   port = balancer?.port ?? first
   await Promise.all(Array.from({ length: config.workers - 1 }, start))
-  const admin = config.admin && (await openAdmin(config.admin, sluice, () => !isStopping && workers.size > 0))
+  const admin = config.admin && (await openAdmin(config.admin, registry, () => !isStopping && workers.size > 0))
 
   return {
     port,
     adminPort: admin?.address().port,
-    sluice,
+    get sluice() { return sluice },
     workers,
     /** Goes on with another configuration; throws, and changes nothing, if that takes a restart. */
     reload(wanted) {
       checkReload(config, wanted)
       definePolicies(wanted)
       config = wanted
-      for (const worker of workers.keys()) worker.postMessage({ config })
+      if (config.store) {
+        // A table's limits are what they were defined with: the workers go over to a new one, and give back what they leased into this one.
+        sluice.close()
+        sluice = Sluice.create({ capacity: config.capacity })
+      }
+      for (const worker of workers.keys()) worker.postMessage({ config, handle: sluice.handle })
     },
     /** Takes no more connections, lets open requests finish for `drainMs`, and ends. */
     async close() {
@@ -97,10 +107,24 @@ export async function openGateway(config, log) {
   }
 }
 
+/** Metrics of what the workers ask Redis, named as a table's; returns what adds to them. */
+function redisCounters(registry) {
+  const counter = (name, help) => new Counter({ name: `sluice_${name}_total`, help, labelNames: ['table', 'limiter'], registers: [registry] })
+  const counters = {
+    allowed: counter('allowed', 'Calls admitted.'),
+    denied: counter('denied', 'Calls refused.'),
+    degraded: counter('degraded', 'Calls among these that were decided without Redis.'),
+  }
+  /** @param {[name: string, import('./redis.js').Counts][]} counts */
+  return (counts) => {
+    for (const [limiter, counted] of counts) {
+      for (const [name, calls] of Object.entries(counted)) counters[name].inc({ table: 'redis', limiter }, calls)
+    }
+  }
+}
+
 /** Where the gateway tells how it is: /health and /metrics. */
-async function openAdmin(listen, sluice, isReady) {
-  const registry = new Registry()
-  registerMetrics(sluice, { registry })
+async function openAdmin(listen, registry, isReady) {
   const server = createServer(async (request, response) => {
     if (request.url === '/health') response.writeHead(isReady() ? 200 : 503).end(isReady() ? 'ready\n' : 'not ready\n')
     else if (request.url === '/metrics') response.writeHead(200, { 'content-type': registry.contentType }).end(await registry.metrics())

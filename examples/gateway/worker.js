@@ -1,8 +1,9 @@
 /**
- * One worker of the gateway: an HTTP server that asks the shared table about
- * every request and passes on those that may go ahead.
+ * One worker of the gateway: an HTTP server that asks the limits about every
+ * request and passes on those that may go ahead.
  *
- * Posts `{ port }` once it listens. Told `{ config }`, it goes on with that; told
+ * Posts `{ port }` once it listens, and `{ counts }` of what it asked Redis. Told
+ * `{ config, handle }`, it goes on with that configuration and that table; told
  * 'stop', it ends once what is open is done.
  */
 import { createServer } from 'node:http'
@@ -10,12 +11,15 @@ import { parentPort, workerData } from 'node:worker_threads'
 import { Sluice } from 'sluice'
 import { nodeReader } from 'sluice/http/node'
 import { behindBalancer } from './balancer.js'
-import { limitsOf } from './limits.js'
+import { limitersOf, limitsOf } from './limits.js'
 import { openUpstream } from './proxy.js'
+import { openRedis } from './redis.js'
 
-const { handle, listen, hasBalancer } = workerData
-const sluice = Sluice.attach(handle)
+const { listen, hasBalancer } = workerData
+const redis = workerData.config.store && (await openRedis(workerData.config.store, (counts) => { if (server.listening) parentPort.postMessage({ counts }) }))
 
+/** @type {Sluice} */
+let sluice
 /** @type {import('./config.js').Config} */
 let config
 /** @type {ReturnType<typeof limitsOf>} */
@@ -25,12 +29,15 @@ let upstream
 let isStopping = false
 
 function use(wanted) {
-  const former = upstream
-  config = wanted
-  limits = limitsOf(sluice, config)
+  const former = { upstream, limits, sluice }
+  // The same one, if it is attached to it already.
+  sluice = Sluice.attach(wanted.handle)
+  config = wanted.config
+  limits = limitsOf(limitersOf(config, sluice, redis), config)
   upstream = openUpstream(config.upstream)
-  // Lets its open requests finish.
-  former?.close()
+  // They let open requests finish.
+  former.upstream?.close()
+  former.limits?.close().then(() => { if (former.sluice !== sluice) former.sluice.close() })
 }
 
 /** @type {import('node:http').RequestListener} */
@@ -69,17 +76,18 @@ async function serve(request, response) {
 
 const server = createServer(serve)
 if (hasBalancer) behindBalancer(server)
-use(workerData.config)
+use(workerData)
 server.listen({ ...listen, reusePort: !hasBalancer }, () => parentPort.postMessage({ port: server.address().port }))
 
 function stop() {
   isStopping = true
   server.close(async () => {
-    await upstream.close()
+    await Promise.all([upstream.close(), limits.close()])
+    redis?.close()
     sluice.close()
     parentPort.close()
   })
   setTimeout(() => server.closeAllConnections(), config.drainMs).unref()
 }
 
-parentPort.on('message', (message) => (message === 'stop' ? stop() : use(message.config)))
+parentPort.on('message', (message) => (message === 'stop' ? stop() : use(message)))
