@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished } from 'vitest'
 import { ask, checked, moduleOf, openGateway, openUpstream, startGateway, type Answer } from './gateway.js'
-import { redisBinary, RedisServer, until } from './redis-server.js'
+import { freePort, redisBinary, RedisServer, until } from './redis-server.js'
 
 const KEY = 'acme-secret'
 /** So slow that nothing comes back while a test runs. */
@@ -132,6 +132,17 @@ describe.skipIf(!redisBinary)('the gateway over Redis', { timeout: 60_000 }, () 
     await asAcme(port)
     await until('that is told', async () => (await metrics()).includes('sluice_degraded_total{table="redis",limiter="tier quota"} 1\n'))
     await server.restart()
+  })
+
+  it('starts without Redis, answers other proxies 503 too, and ends as it should', async () => {
+    const { port, child, end } = await serve({
+      store: { url: `redis://127.0.0.1:${await freePort()}`, mode: 'leased', onFailure: 'closed' }, upstream: await upstream(), ...quota(5),
+      trustedProxies: ['127.0.0.1'], forwardAuth: { path: '/auth' },
+    })
+    expect((await asAcme(port)).status).toBe(503)
+    expect((await asAcme(port, '/auth')).status).toBe(503)
+    child.kill('SIGTERM')
+    expect(await end()).toMatchObject({ code: 0, err: '' })
   })
 
   it.each(['closed', 'local'])('goes on when Redis is killed under load, as onFailure %j says, and asks it again when it is back', async (onFailure) => {
