@@ -1,7 +1,7 @@
-// Keys as Redis has them: `sluice:b{user:alice}`. The letter says what kind of
-// word it holds, so that a limiter may become another kind under its name. The
-// braces are the hash tag, by which a cluster places it: all that one decision
-// touches has the same.
+// Keys as Redis has them: `sluice:b{user:alice}`. The kind before the brace says
+// what sort of word it holds, so that a limiter may become another kind under
+// its name. The braces are the hash tag, by which a cluster places it: all that
+// one decision touches has the same.
 
 import { createHash } from 'node:crypto'
 import { shown } from '../errors.js'

@@ -36,7 +36,7 @@ export interface RedisLimit {
 }
 
 export interface RedisKind {
-  /** One letter, for the key. */
+  /** For the key: a letter, and the unit in which its words count windows. Words of other lengths would be read as of other times. */
   readonly letter: string
   readonly script: Script
   /** All numbers of all limits, as the script takes them. */
@@ -95,7 +95,7 @@ function windowKind(letter: string, script: Script, { limit, windowMs }: WindowL
 export function redisFixedWindow(options: RedisFixedWindowOptions): RedisKind {
   fixedWindow({ limit: options.limit, windowMs: options.windowMs })
   const { limit, windowMs } = options
-  const kind = windowKind('f', fixedWindowScript, options, [windowMs * 1000], (sluice, name, share) =>
+  const kind = windowKind(`f${windowMs}`, fixedWindowScript, options, [windowMs * 1000], (sluice, name, share) =>
     sluice.fixedWindow(name, { limit: shareOf(limit, share), windowMs, align: 'wall' }),
   )
   return { ...kind, take: takeOfWindow(limit, windowMs * 1000) }
@@ -115,9 +115,10 @@ export function redisSlidingWindow(options: RedisSlidingWindowOptions): RedisKin
   const standIn: RedisKind['standIn'] = (sluice, name, share) =>
     sluice.slidingWindow(name, { limit: shareOf(limit, share), windowMs, ...(standInSlots !== undefined && { slots: standInSlots }) })
   if (log) return windowKind('l', windowLogScript, options, [windowUs], standIn)
-  if (slots !== undefined) return windowKind('s', slottedWindowScript, options, [Math.ceil(limits.extra / 1000), slots], standIn)
+  const slotUs = Math.ceil(limits.extra / 1000)
+  if (slots !== undefined) return windowKind(`s${slotUs}`, slottedWindowScript, options, [slotUs, slots], standIn)
   const tickUs = 10 ** Math.max(0, Math.ceil(Math.log10((Math.max(1, limit) * windowUs) / MOST_PRODUCT)))
-  return windowKind('c', slidingCounterScript, options, [windowUs, tickUs], standIn)
+  return windowKind(`c${windowMs}`, slidingCounterScript, options, [windowUs, tickUs], standIn)
 }
 
 /** Largest cost that can ever be had at once. */
