@@ -24,6 +24,16 @@ function isUnknownScript(error: unknown): boolean {
   return error instanceof Error && /NOSCRIPT|NoScriptError/.test(error.message)
 }
 
+function numberOf(value: unknown): unknown {
+  return typeof value === 'bigint' || (typeof value === 'string' && /^-?\d+$/.test(value)) ? Number(value) : value
+}
+
+/** A reply whose integers are numbers: clients may be told to answer strings or bigints. */
+function withNumbers(reply: unknown): unknown {
+  if (!Array.isArray(reply)) return numberOf(reply)
+  return typeof reply[0] === 'number' ? reply : reply.map(numberOf)
+}
+
 export function connection(client: RedisClient, deadlineMs: number): Connection {
   const calls = scriptCalls(client)
   const deadlines = new Deadlines(deadlineMs)
@@ -33,7 +43,8 @@ export function connection(client: RedisClient, deadlineMs: number): Connection 
       isLate = true
       onError(new SluiceError('ERR_SLUICE_DEADLINE', `Redis did not answer within "deadlineMs", ${deadlineMs}`))
     })
-    const reply = (value: unknown): void => {
+    const reply = (answer: unknown): void => {
+      const value = withNumbers(answer)
       if (isLate) {
         onLate?.(value)
         return
@@ -46,15 +57,22 @@ export function connection(client: RedisClient, deadlineMs: number): Connection 
       deadlines.end(pending)
       onError(error)
     }
-    try {
-      calls.bySha(script.sha, keys, args).then(reply, (error: unknown) => {
-        // Given up, it has taken nothing yet, and need not.
-        if (isUnknownScript(error) && !isLate) calls.bySource(script.source, keys, args).then(reply, fail)
-        else fail(error)
-      })
-    } catch (error) {
-      fail(error)
+    const call = (answer: () => Promise<unknown>, onRejected: (error: unknown) => void): void => {
+      // A client that is closed may throw.
+      try {
+        answer().then(reply, onRejected)
+      } catch (error) {
+        fail(error)
+      }
     }
+    call(
+      () => calls.bySha(script.sha, keys, args),
+      (error) => {
+        // Given up, it has taken nothing yet, and need not.
+        if (isUnknownScript(error) && !isLate) call(() => calls.bySource(script.source, keys, args), fail)
+        else fail(error)
+      },
+    )
   }
   return {
     send,

@@ -45,6 +45,8 @@ export class Deadlines {
   }
 
   #look = (): void => {
+    // One that was set between a deadline and the giving up is for later than what else is due.
+    clearTimeout(this.#timer)
     this.#timer = undefined
     const first = this.#first
     if (!first) return

@@ -50,14 +50,19 @@ export class Guard {
     }
     return new Promise((resolve, reject) => {
       const onReply = (reply: unknown): void => {
-        if (advice === 'probe') this.#breaker.recovered()
-        resolve(read(reply))
+        try {
+          if (advice === 'probe') this.#breaker.recovered()
+          resolve(read(reply))
+        } catch (closed) {
+          reject(closed)
+        }
       }
       const onError = (error: unknown): void => {
         this.counts.failures++
         this.counts.lastFailure = error
         try {
           if (!isAboutTheKey(error)) this.#breaker.failed()
+          else if (advice === 'probe') this.#breaker.recovered()
           resolve(undefined)
         } catch (closed) {
           reject(closed)

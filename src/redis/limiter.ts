@@ -113,15 +113,18 @@ export class RedisLimiter {
     if (maxWaiters !== Infinity) checkInteger('maxWaiters', maxWaiters, 0, Number.MAX_SAFE_INTEGER)
     if (signal !== undefined && !(signal instanceof AbortSignal)) throw unexpected('signal', 'an AbortSignal', signal, 'AbortSignal')
     signal?.throwIfAborted()
-    const [id] = this.#keysOf(key)
+    const keys = this.#keysOf(key)
+    const [id] = keys
     const waiting = this.#waiting.get(id) ?? 0
     const isCrowded = waiting >= maxWaiters
     this.#waiting.set(id, waiting + 1)
     try {
       const granted = await this.#reserve(key, cost, isCrowded ? 0 : timeoutMs)
       if (!granted) return await this.#waitWithout(key, cost, options)
+      // A turn that has come already can no more be cancelled, but nobody acts on it.
+      const giveBack = async (): Promise<unknown> => granted.granted && (granted.delayMs > 0 ? granted.cancel() : this.#ask('give', keys, cost))
       if (signal?.aborted) {
-        await granted.cancel()
+        await giveBack()
         throw signal.reason
       }
       if (!granted.granted) {
@@ -129,7 +132,7 @@ export class RedisLimiter {
         throw this.#whyNot(cost, timeoutMs, granted.delayMs)
       }
       if (this.#isClosed) {
-        await granted.cancel()
+        await giveBack()
         throw closed()
       }
       if (granted.delayMs > 0) await this.#waiters.add(id, cost, granted.delayMs, () => granted.cancel(), signal)
@@ -164,10 +167,10 @@ export class RedisLimiter {
     return (await this.#policy.guard.ask(resetScript, keys, [])) !== undefined
   }
 
-  /** Rejects those who wait with ERR_SLUICE_CLOSED, and whoever calls from now on. */
-  close(): void {
+  /** Rejects those who wait with ERR_SLUICE_CLOSED, and whoever calls from now on. Resolves when their turns are given back. */
+  async close(): Promise<void> {
     this.#isClosed = true
-    this.#waiters.end()
+    await this.#waiters.end()
   }
 
   #keysOf(key: Key | undefined): string[] {
@@ -187,7 +190,8 @@ export class RedisLimiter {
   #take(keys: string[], cost: number, onLate: (reply: Reply) => void): Promise<Reply | undefined> {
     const { kind, guard } = this.#policy
     const { take } = kind
-    if (!take) return this.#ask('take', keys, cost, undefined, onLate)
+    // What can never be had might be more than an answer can count.
+    if (!take || cost > mostAtOnce(kind)) return this.#ask('take', keys, cost, undefined, onLate)
     return guard.ask(take.script, keys, cost === 1 ? [] : [String(cost)], onLate as (reply: unknown) => void, (answer) => take.read(answer, cost)) as Promise<Reply | undefined>
   }
 

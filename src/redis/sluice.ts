@@ -190,9 +190,8 @@ export class RedisSluice {
   /** Rejects those who wait, and gives back their turns and the leases that this thread holds. The client stays open until it has resolved, and so does `local`. */
   async close(): Promise<void> {
     if (this.#isClosed) return
-    for (const { limiter } of this.#limiters.values()) limiter.close()
     this.#isClosed = true
-    await Promise.all([...this.#leased.values()].map(({ limiter }) => limiter.close()))
+    await Promise.all([...this.#limiters.values(), ...this.#leased.values()].map(({ limiter }) => limiter.close()))
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

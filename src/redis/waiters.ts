@@ -9,14 +9,14 @@ import { closed } from '../table.js'
 /** A turn: when it comes, on this thread's clock, and how it is given back. */
 interface Turn {
   atMs: number
-  giveBack: () => unknown
+  giveBack: () => Promise<unknown>
 }
 
 interface Waiter {
   readonly cost: number
   turn: Turn
   timer: NodeJS.Timeout | undefined
-  readonly settle: (error?: unknown) => void
+  readonly settle: (outcome?: Promise<never>) => void
 }
 
 /** The longest that a timer can be set to, ms. */
@@ -26,20 +26,20 @@ export class RedisWaiters {
   readonly #queues = new Map<string, Waiter[]>()
 
   /** Resolves when the turn comes, `delayMs` from now. Rejects with the signal's reason. */
-  add(key: string, cost: number, delayMs: number, giveBack: () => unknown, signal: AbortSignal | undefined): Promise<void> {
-    return new Promise((resolve, reject) => {
+  add(key: string, cost: number, delayMs: number, giveBack: () => Promise<unknown>, signal: AbortSignal | undefined): Promise<void> {
+    return new Promise((resolve) => {
       const onAbort = (): void => {
-        this.#leave(key, waiter)
-        waiter.settle(signal!.reason)
+        void this.#leave(key, waiter)
+        // Whatever the reason is: it may be undefined or 0.
+        waiter.settle(Promise.reject(signal!.reason))
       }
       const waiter: Waiter = {
         cost,
         turn: { atMs: ownMs() + delayMs, giveBack },
         timer: undefined,
-        settle: (error) => {
+        settle: (outcome) => {
           signal?.removeEventListener('abort', onAbort)
-          if (error) reject(error)
-          else resolve()
+          resolve(outcome)
         },
       }
       signal?.addEventListener('abort', onAbort, { once: true })
@@ -50,14 +50,16 @@ export class RedisWaiters {
     })
   }
 
-  /** Gives everybody's turn back, the last one's first, and rejects them with ERR_SLUICE_CLOSED. */
-  end(): void {
+  /** Gives everybody's turn back, the last one's first, and rejects them with ERR_SLUICE_CLOSED. Resolves when Redis has them. */
+  async end(): Promise<void> {
+    const backs: Promise<void>[] = []
     for (const [key, queue] of this.#queues) {
       for (const waiter of [...queue].reverse()) {
-        this.#leave(key, waiter)
-        waiter.settle(closed())
+        backs.push(this.#leave(key, waiter))
+        waiter.settle(Promise.reject(closed()))
       }
     }
+    await Promise.all(backs)
   }
 
   #arm(key: string, waiter: Waiter): void {
@@ -73,7 +75,7 @@ export class RedisWaiters {
     }, Math.min(Math.max(1, Math.ceil(leftMs)), LONGEST_SLEEP_MS))
   }
 
-  #leave(key: string, waiter: Waiter): void {
+  async #leave(key: string, waiter: Waiter): Promise<void> {
     const queue = this.#queues.get(key)!
     let { turn } = waiter
     for (let i = queue.indexOf(waiter) + 1; i < queue.length && queue[i].cost === waiter.cost; i++) {
@@ -82,7 +84,8 @@ export class RedisWaiters {
       this.#arm(key, next)
     }
     this.#forget(key, waiter)
-    turn.giveBack()
+    // Nobody hears of it if the table has been closed before.
+    await turn.giveBack().catch(() => {})
   }
 
   #forget(key: string, waiter: Waiter): void {
