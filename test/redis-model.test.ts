@@ -158,6 +158,9 @@ async function difference(make: (name: string) => RedisLimiter, model: Model, st
         const decision = await limiter[step.do === 'peek' ? 'peek' : 'check']('key', step.cost)
         if (decision.allowed !== (waitUs === 0)) return `${at}allowed ${decision.allowed}, the model after ${waitUs} us`
         if (Math.round(decision.retryAfterMs * 1000) !== waitUs) return `${at}retry after ${decision.retryAfterMs} ms, the model ${waitUs} us`
+        // 'check' may have a script of its own, which answers otherwise than the others.
+        const { remaining, resetMs } = await limiter.peek('key', decision.allowed ? 0 : step.cost)
+        if (step.do !== 'peek' && (remaining !== decision.remaining || resetMs !== decision.resetMs)) return `${at}answered ${decision.remaining} and ${decision.resetMs} ms, then ${remaining} and ${resetMs} ms`
         if (step.do !== 'peek' && waitUs === 0) {
           model.reserve(now, step.cost, 0)
           log?.admit(now, step.cost)

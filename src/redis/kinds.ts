@@ -12,7 +12,7 @@ import { fixedWindowScript } from './fixed-window-script.js'
 import type { Script } from './script.js'
 import { slidingCounterScript } from './sliding-counter-script.js'
 import { slottedWindowScript } from './slotted-window-script.js'
-import { takeOfBucket, takeOfWindow, type Take } from './take-script.js'
+import { takeOfBucket, takeOfCounter, takeOfWindow, type Take } from './take-script.js'
 import { windowLogScript } from './window-log-script.js'
 
 /** As the limiters of a table, but that the burst refills within 20 years: rates of 0 and Infinity are refused. */
@@ -118,7 +118,7 @@ export function redisSlidingWindow(options: RedisSlidingWindowOptions): RedisKin
   const slotUs = Math.ceil(limits.extra / 1000)
   if (slots !== undefined) return windowKind(`s${slotUs}`, slottedWindowScript, options, [slotUs, slots], standIn)
   const tickUs = 10 ** Math.max(0, Math.ceil(Math.log10((Math.max(1, limit) * windowUs) / MOST_PRODUCT)))
-  return windowKind(`c${windowMs}`, slidingCounterScript, options, [windowUs, tickUs], standIn)
+  return { ...windowKind(`c${windowMs}`, slidingCounterScript, options, [windowUs, tickUs], standIn), take: takeOfCounter(limit, windowUs, tickUs) }
 }
 
 /** Largest cost that can ever be had at once. */
