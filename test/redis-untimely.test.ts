@@ -7,6 +7,7 @@ import { RedisSluice, type IoredisClient } from 'sluice/redis'
 import { Redis as Ioredis } from 'ioredis'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { Deadlines } from '../src/redis/deadlines.js'
+import { clients } from './redis-clients.js'
 import { redisBinary, RedisServer, until } from './redis-server.js'
 
 const unhandled: unknown[] = []
@@ -208,5 +209,46 @@ describe.skipIf(!redisBinary)('with a real server', () => {
       expect(await long.check('alice')).toMatchObject({ allowed: true })
       expect(await short.check('alice')).toMatchObject({ allowed: true })
     }
+  })
+})
+
+describe.skipIf(!redisBinary)('a server that refuses', () => {
+  const refusals: Record<string, { begin: string; end: string; says: RegExp }> = {
+    'since it is full': { begin: 'CONFIG SET maxmemory 1', end: 'CONFIG SET maxmemory 0', says: /OOM|used memory/ },
+    'since it is a replica': { begin: 'REPLICAOF 127.0.0.1 1', end: 'REPLICAOF NO ONE', says: /READONLY|ReadOnly|read only/i },
+    'since its key is of another type': { begin: 'HSET refuses:b{it:alice} a 1', end: 'DEL refuses:b{it:alice}', says: /WRONGTYPE|wrong kind of value/ },
+    'since the client may not write': { begin: 'ACL SETUSER default -set', end: 'ACL SETUSER default +set', says: /can't run this command|permissions/ },
+  }
+  let server: RedisServer
+  beforeAll(async () => {
+    server = await RedisServer.start()
+  })
+  afterAll(() => server?.close())
+
+  describe.each(Object.keys(clients))('over %s', (name) => {
+    it.each(Object.keys(refusals))('%s, is done without meanwhile, and asked again by itself', async (why) => {
+      const { begin, end, says } = refusals[why]
+      const { client, close } = await clients[name](server.port)
+      const local = Sluice.create({ capacity: 100 })
+      const redis = RedisSluice.create({ client, onFailure: 'open', deadlineMs: 1000, probeMs: 50, prefix: 'refuses', local })
+      const limiter = redis.tokenBucket('it', { rate: 1, burst: 1_000_000 })
+      const leased = redis.leased('it', { rate: 1, burst: 1_000_000, leaseMs: 10_000 })
+      try {
+        await server.ask(begin)
+        for (let i = 0; i < 10; i++) {
+          expect(await limiter.check('alice')).toMatchObject({ allowed: true, degraded: true })
+          expect(await leased.check('alice')).toMatchObject({ allowed: true, degraded: true })
+        }
+        expect(String((redis.stats().lastFailure as Error).message)).toMatch(says)
+        await server.ask(end)
+        await until('it is asked again', async () => !(await limiter.check('alice')).degraded && !(await leased.check('alice')).degraded)
+      } finally {
+        await server.ask(end)
+        await server.ask('DEL refuses:b{it:alice}')
+        await redis.close()
+        await close()
+        local.close()
+      }
+    })
   })
 })
