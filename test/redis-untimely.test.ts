@@ -86,6 +86,24 @@ describe('a probe', () => {
   })
 })
 
+describe('a wait in the table that stands in', () => {
+  it('ends when the limiter is closed, and takes nothing', async () => {
+    const clock = new ManualClock(0)
+    const local = Sluice.create({ capacity: 100, clock })
+    const redis = RedisSluice.create({ client: stub(() => Promise.reject(new Error('connect ECONNREFUSED'))), onFailure: 'local', local })
+    const limiter = redis.tokenBucket('it', { rate: 1, burst: 1 })
+    expect(await limiter.allow('alice')).toBe(true)
+    const waits = Promise.allSettled([limiter.wait('alice'), limiter.wait('alice', 1, { signal: new AbortController().signal })])
+    await turn()
+    await redis.close()
+    expect(await waits).toMatchObject([{ reason: { code: 'ERR_SLUICE_CLOSED' } }, { reason: { code: 'ERR_SLUICE_CLOSED' } }])
+    clock.advance(1000)
+    const again = RedisSluice.create({ client: stub(() => Promise.reject(new Error('connect ECONNREFUSED'))), onFailure: 'local', local })
+    expect(await again.tokenBucket('it', { rate: 1, burst: 1 }).allow('alice')).toBe(true)
+    local.close()
+  })
+})
+
 describe('deadlines', () => {
   it('keep one timer, also if calls begin between a deadline and the giving up', async () => {
     const timers = (): number => process.getActiveResourcesInfo().filter((kind) => kind === 'Timeout').length
@@ -150,7 +168,7 @@ describe.skipIf(!redisBinary)('with a real server', () => {
     expect((await limiter.peek('alice')).remaining).toBe(5)
   })
 
-  it('whoever waits has given its turn back when close() has resolved, though the client is cut off then', async () => {
+  it.each([['knows', 2], ['is still to hear of', 1]])('whoever %s its turn has given it back when close() has resolved, though the client is cut off then', async (what, count) => {
     const own = new Ioredis({ port: server.port })
     // What is sent takes a while, as it does on a network.
     const evalsha = async (...args: Parameters<IoredisClient['evalsha']>): Promise<unknown> => turn().then(() => own.evalsha(...args))
@@ -158,11 +176,11 @@ describe.skipIf(!redisBinary)('with a real server', () => {
     const redis = create({ evalsha, eval: (...args) => own.eval(...args) }, prefix)
     const limiter = redis.tokenBucket('it', hourly)
     await limiter.allow('alice')
-    const waits = Promise.allSettled([limiter.wait('alice'), limiter.wait('alice')])
-    await until('both have a turn', () => redis.stats().allowed === 3)
+    const waits = Promise.allSettled(Array.from({ length: count }, () => limiter.wait('alice')))
+    if (what === 'knows') await until('they have their turns', () => redis.stats().allowed === 1 + count)
     await redis.close()
     own.disconnect()
-    expect((await waits).map(({ status }) => status)).toEqual(['rejected', 'rejected'])
+    for (const { status } of await waits) expect(status).toBe('rejected')
     expect((await create(client, prefix).tokenBucket('it', hourly).peek('alice')).retryAfterMs).toBeLessThanOrEqual(3_600_000)
   })
 

@@ -43,6 +43,10 @@ export class RedisLimiter {
   /** How many wait for each key in this thread, those whose turn is not granted yet included. */
   readonly #waiting = new Map<string, number>()
   readonly #stats: RedisLimiterStats = { allowed: 0, denied: 0, degraded: 0, gaveBack: 0 }
+  /** Every wait that has not settled: it may have a turn to give back. */
+  readonly #waits = new Set<Promise<void>>()
+  /** Ends those who wait in the limiter that stands in. */
+  readonly #closing = new AbortController()
   #isClosed = false
 
   /** Made by `redis.tokenBucket()` and the like. */
@@ -114,6 +118,17 @@ export class RedisLimiter {
     if (signal !== undefined && !(signal instanceof AbortSignal)) throw unexpected('signal', 'an AbortSignal', signal, 'AbortSignal')
     signal?.throwIfAborted()
     const keys = this.#keysOf(key)
+    const whole = this.#wait(keys, key, cost, options)
+    this.#waits.add(whole)
+    try {
+      await whole
+    } finally {
+      this.#waits.delete(whole)
+    }
+  }
+
+  async #wait(keys: string[], key: Key | undefined, cost: number, options: WaitOptions): Promise<void> {
+    const { signal, timeoutMs = Infinity, maxWaiters = Infinity } = options
     const [id] = keys
     const waiting = this.#waiting.get(id) ?? 0
     const isCrowded = waiting >= maxWaiters
@@ -170,7 +185,8 @@ export class RedisLimiter {
   /** Rejects those who wait with ERR_SLUICE_CLOSED, and whoever calls from now on. Resolves when their turns are given back. */
   async close(): Promise<void> {
     this.#isClosed = true
-    await this.#waiters.end()
+    this.#closing.abort(closed())
+    await Promise.allSettled([this.#waiters.end(), ...this.#waits])
   }
 
   #keysOf(key: Key | undefined): string[] {
@@ -268,7 +284,8 @@ export class RedisLimiter {
     const { standIn, guard, kind, name } = this.#policy
     options.signal?.throwIfAborted()
     if (standIn) {
-      await standIn.wait(key, cost, options)
+      const { signal } = this.#closing
+      await standIn.wait(key, cost, { ...options, signal: options.signal ? AbortSignal.any([options.signal, signal]) : signal })
       this.#count({ allowed: true, degraded: true })
       return
     }
