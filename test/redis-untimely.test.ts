@@ -69,6 +69,19 @@ describe('a probe', () => {
     local.close()
   })
 
+  it.each([
+    'ERR Error running script (call to f_0123): @user_script:39: @user_script: 39: -OOM command not allowed when used memory > maxmemory.',
+    'ERR Error running script (call to f_0123): @user_script:39: @user_script: 39: -READONLY You can\'t write against a read only replica.',
+    'ERR The user executing the script can\'t run this command or subcommand script: 0123, on @user_script:39.',
+  ])('is due after a few refusals of the server, also if they come as an error of the script: %s', async (message) => {
+    const local = Sluice.create({ capacity: 100, clock: new ManualClock(0) })
+    const redis = RedisSluice.create({ client: stub(() => Promise.reject(new Error(message))), onFailure: 'open', local })
+    const limiter = redis.tokenBucket('it', { rate: 1, burst: 5 })
+    for (let i = 0; i < 4; i++) await limiter.check('alice')
+    expect(redis.stats()).toMatchObject({ reachable: false, failures: 4 })
+    local.close()
+  })
+
   it('that is answered after its table has been closed rejects, and nothing else happens', async () => {
     const clock = new ManualClock(0)
     const local = Sluice.create({ capacity: 100, clock })

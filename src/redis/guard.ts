@@ -21,8 +21,11 @@ export interface GuardCounts {
 
 /** An error about this one key or script: the server itself is well. */
 function isAboutTheKey(error: unknown): boolean {
-  return error instanceof Error && /^ERR|WRONGTYPE|ResponseError/.test(error.message)
+  return error instanceof Error && /^ERR|WRONGTYPE|ResponseError/.test(error.message) && !refusals.test(error.message)
 }
+
+/** What a server that is not well says of it; before Redis 7 in the midst of an ERR about the script. */
+const refusals = /OOM|READONLY|MISCONF|NOREPLICAS|MASTERDOWN|CLUSTERDOWN|LOADING|BUSY|NOAUTH|NOPERM|permission|can't run this command/
 
 export class Guard {
   readonly counts: GuardCounts = { failures: 0, skipped: 0, late: 0 }
