@@ -1,6 +1,6 @@
 /** From a request to an answer: what is charged, who is let through or refused, and what the user is told. */
 import { ManualClock, Sluice, type Limiter } from 'sluice'
-import { clientAddress, Guard, plainReader, type Answer, type GuardOptions, type PlainRequest, type ProblemType } from 'sluice/http'
+import { clientAddress, Guard, plainReader, type Answer, type GuardOptions, type OwnResponse, type PlainRequest, type ProblemType } from 'sluice/http'
 import { afterEach, describe, expect, it } from 'vitest'
 
 const open: Sluice[] = []
@@ -141,6 +141,31 @@ describe('a guard', () => {
     const { body } = guard({ limits })()
     expect(guard({ limits, respond: () => ({}) })()).toMatchObject({ status: 429, body })
     expect(() => guard({ limits, respond: () => undefined as never })()).toThrow(new TypeError('"respond()" expected an object, got undefined'))
+  })
+
+  it('waits for a response of the user that is promised, and reports that one', async () => {
+    const { user } = create()
+    const reported: Answer[] = []
+    const made = new Guard<PlainRequest>({ limits: [{ limiter: user, cost: 3 }], respond: async () => ({ status: 420, body: 'later' }), onLimited: (_, answer) => { reported.push(answer) } }, plainReader)
+    expect(made.decide(from())).toMatchObject({ allowed: true })
+    const answer = made.decide(from())
+    expect(answer).toBeInstanceOf(Promise)
+    expect(await answer).toMatchObject({ allowed: false, status: 420, body: 'later' })
+    expect(reported).toEqual([await answer])
+  })
+
+  it.each<[OwnResponse, string]>([
+    [{ status: 42 }, '"respond().status" expected an integer from 200 to 599, got 42'],
+    [{ status: NaN }, '"respond().status" expected an integer from 200 to 599, got NaN'],
+    [{ status: '429' as never }, '"respond().status" expected an integer from 200 to 599, got "429"'],
+    [{ body: 5 as never }, '"respond().body" expected a string, got 5'],
+    [{ contentType: 'text/plain\r\nSet-Cookie: a=b' }, '"respond().contentType" expected a media type, got "text/plain\\r\\nSet-Cookie: a=b"'],
+    [{ contentType: 1 as never }, '"respond().contentType" expected a media type, got 1'],
+  ])('refuses a response of the user that no server could send, %#', async (own, message) => {
+    const { user } = create()
+    const options = { limits: [{ limiter: user, cost: 4 }] }
+    expect(() => guard({ ...options, respond: () => own })()).toThrow(message)
+    await expect(new Guard<PlainRequest>({ ...options, respond: async () => own }, plainReader).decide(from())).rejects.toThrow(message)
   })
 
   it('in shadow mode decides, counts, tells and reports, and refuses nobody', () => {

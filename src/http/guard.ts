@@ -5,7 +5,7 @@
 // and the limiters do, and in a promise if one of them promises.
 
 import { all, type GroupDecision } from '../all.js'
-import { checkOptions, shown } from '../errors.js'
+import { checkInteger, checkOptions, shown, unexpected } from '../errors.js'
 import type { Key } from '../key.js'
 import { policyOf, type Limiter } from '../limiter.js'
 import { areOfTable, chargeInTurn, type AnyPart, type AsyncDecision } from './async-limiter.js'
@@ -36,6 +36,7 @@ export interface Answer {
 
 /** A response of the user's own to a refusal; what it leaves out is as it would have been. Retry-After and the limits' fields stay. */
 export interface OwnResponse {
+  /** 200 to 599. */
   status?: number
   contentType?: string
   body?: string
@@ -56,8 +57,8 @@ export interface GuardOptions<Request> {
   deny?: ListOptions
   /** Called for every refusal, by a limit or by `deny`, and in shadow mode for what would have been one. If it returns a promise, the answer waits for it. */
   onLimited?: (request: Request, answer: Answer) => unknown
-  /** Makes another response of a refusal. */
-  respond?: (request: Request, answer: Answer) => OwnResponse
+  /** Makes another response of a refusal, or promises one. */
+  respond?: (request: Request, answer: Answer) => OwnResponse | PromiseLike<OwnResponse>
   /** Decides, counts, sends headers and calls `onLimited`, but refuses nobody; false by default. */
   shadow?: boolean
 }
@@ -197,8 +198,16 @@ export class Guard<Request> {
     } else {
       fields.push('Content-Type', PROBLEM_JSON)
       answer = { allowed: false, status, fields, body, refusal, policy, decision }
-      if (this.#respond) answer = withOwn(answer, this.#respond(request, answer))
+      if (this.#respond) {
+        const own = this.#respond(request, answer)
+        if (isThenable(own)) return Promise.resolve(own).then((later) => this.#report(request, withOwn(answer, later)))
+        answer = withOwn(answer, own)
+      }
     }
+    return this.#report(request, answer)
+  }
+
+  #report(request: Request, answer: Answer): Answer | Promise<Answer> {
     const reported = this.#onLimited?.(request, answer)
     return isThenable(reported) ? Promise.resolve(reported).then(() => answer) : answer
   }
@@ -207,6 +216,9 @@ export class Guard<Request> {
 function withOwn(answer: Answer, own: OwnResponse): Answer {
   checkOptions(own, 'respond()')
   const { status = answer.status, body = answer.body, contentType } = own
+  checkInteger('respond().status', status, 200, 599)
+  if (typeof body !== 'string') throw new TypeError(`"respond().body" expected a string, got ${shown(body)}`)
+  if (contentType !== undefined && (typeof contentType !== 'string' || !/^[\t\x20-\x7e]+$/.test(contentType))) throw unexpected('respond().contentType', 'a media type', contentType, 'string')
   const fields = contentType === undefined ? answer.fields : [...answer.fields.slice(0, -1), contentType]
   return { ...answer, status, body, fields }
 }
