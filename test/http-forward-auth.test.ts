@@ -116,6 +116,18 @@ describe('forwardAuth', () => {
     expect((await warned)[0]).toMatchObject({ message: 'lost by the key' })
   })
 
+  it.each<[string, () => Promise<string>]>([
+    ['null', () => { throw null }],
+    ['nothing', () => Promise.reject()],
+    ['an object without a prototype', () => Promise.reject(Object.create(null))],
+  ])('warns and goes on if what is thrown is %s', async (_, key) => {
+    const { user } = create()
+    const port = await listen(forwardAuth({ client, limits: [{ limiter: user, key }] }))
+    const warned = once(process, 'warning')
+    expect((await get(port, forwarded)).status).toBe(500)
+    expect((await warned)[0].message).toMatch(/^a function of the options threw /)
+  })
+
   it.each<[(user: Limiter) => unknown, string]>([
     [() => undefined, '"options" expected an object, got undefined'],
     [(user) => ({ limits: [{ limiter: user }] }), '"client" expected clientAddress({ hops }) or clientAddress({ trusted }), which say whose headers to believe, got undefined'],

@@ -33,7 +33,7 @@ const ERROR = JSON.stringify({ type: 'about:blank', title: 'Internal Server Erro
  */
 export function forwardAuth(options: ForwardAuthOptions): RequestListener {
   checkOptions(options)
-  const { client, original = { method: 'x-forwarded-method', uri: 'x-forwarded-uri' }, limitedStatus, onError = (error) => process.emitWarning(error as Error) } = options
+  const { client, original = { method: 'x-forwarded-method', uri: 'x-forwarded-uri' }, limitedStatus, onError = (error) => process.emitWarning(error instanceof Error ? error : `a function of the options threw ${shown(error)}`) } = options
   if (typeof client !== 'function' || !client.readsHeaders) {
     const got = typeof client === 'function' ? 'one that reads no header' : shown(client)
     throw new TypeError(`"client" expected clientAddress({ hops }) or clientAddress({ trusted }), which say whose headers to believe, got ${got}`)
