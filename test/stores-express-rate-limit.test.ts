@@ -141,6 +141,14 @@ describe('a store', () => {
     expect(storeOf(sluice, 'ab').increment('bc').totalHits).toBe(2)
   })
 
+  it('may be called as the tables of its windows and counts are', () => {
+    const { sluice } = create()
+    for (const prefix of [`windows of ${WINDOW_MS} ms`, `counts of ${WINDOW_MS} ms`, 'x'.repeat(64)]) {
+      const store = storeOf(sluice, prefix)
+      expect([store.increment('alice').totalHits, store.increment('alice').totalHits]).toEqual([1, 2])
+    }
+  })
+
   it('says that its keys are not its own', () => {
     const { sluice } = create()
     const store: Store = storeOf(sluice, 'api')

@@ -35,7 +35,7 @@ export class SluiceStore {
     checkStoreOptions(options)
     this.prefix = options.prefix
     this.#sluice = options.sluice
-    this.#generation = options.sluice.tokenBucket(`store ${options.prefix}`, { rate: 0, burst: MAX_COST })
+    this.#generation = options.sluice.tokenBucket(`store resets of ${options.prefix}`, { rate: 0, burst: MAX_COST })
   }
 
   /** The middleware calls this once, with its own options. */
