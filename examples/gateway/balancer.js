@@ -44,7 +44,7 @@ export async function openBalancer({ host, port }) {
   }
 
   const server = createServer({ noDelay: true, allowHalfOpen: true }, (client) => {
-    if (ports.length > 0) join(client)
+    if (ports.length > 0 && client.remoteAddress !== undefined) join(client)
     else client.destroy()
   })
   server.listen({ host, port })

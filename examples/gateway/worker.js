@@ -42,6 +42,11 @@ function use(wanted) {
 
 /** @type {import('node:http').RequestListener} */
 async function serve(request, response) {
+  // Of a client that has hung up the address is not known any more, and nobody waits for an answer.
+  if (request.socket.remoteAddress === undefined) {
+    response.destroy()
+    return
+  }
   if (isStopping) {
     response.setHeader('connection', 'close')
     response.once('finish', () => setImmediate(() => server.closeIdleConnections()))
@@ -66,6 +71,7 @@ async function serve(request, response) {
   upstream.forward(request, response, {
     // Whoever is not one of our proxies may have made up what it says.
     'x-forwarded-for': client === peer ? peer : `${request.headers['x-forwarded-for']}, ${peer}`,
+    forwarded: undefined,
     'x-forwarded-host': request.headers.host,
     'x-forwarded-proto': 'http',
     'x-tenant': tenantOf(request)?.name,
