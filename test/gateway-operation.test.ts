@@ -6,7 +6,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { once } from 'node:events'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import type { Socket } from 'node:net'
+import { connect, type Socket } from 'node:net'
 // @ts-expect-error: it has no types.
 import autocannon from 'autocannon'
 import { describe, expect, it, onTestFinished } from 'vitest'
@@ -69,6 +69,40 @@ describe('the gateway', { timeout: 60_000 }, () => {
     }
     expect(await statuses('/reports', '/reports/a?b', '//x/..//%72eports/', '/reports')).toEqual([200, 200, 200, 429])
     expect(await statuses('/reports/small', '/reports/small/a', '/reportsmall', '/')).toEqual([200, 429, 200, 200])
+  })
+
+  it.each([
+    '/Reports', '/reports/', '/reports?a', '/reports;v=1', '/reports;v=1/a', '/./reports', '/x/%2e%2e/reports', '/x/..%2freports', '/x/..%5Creports', '\\reports',
+    // As they are these lead elsewhere, but not to an upstream that does not resolve them.
+    '/reports/../x', '/reports/..\\x', '/reports%2F..%2Fx', '/%72eports/%ff',
+  ])('counts %s to the route that some upstream takes it for', async (path) => {
+    const { isBelow, readingsOf } = await moduleOf('paths.js')
+    expect([isBelow(readingsOf(path), '/reports'), isBelow(readingsOf(path), '/'), isBelow(readingsOf(path), '/report')]).toEqual([true, true, false])
+  })
+
+  it('passes nothing on from a client that has hung up, whose address is not known any more', async () => {
+    const seen: (string | undefined)[] = []
+    const url = await openUpstream((asked, response) => {
+      seen.push(asked.method)
+      response.end()
+    })
+    const folder = await mkdtemp(join(tmpdir(), 'sluice-'))
+    onTestFinished(() => rm(folder, { recursive: true, force: true }))
+    await writeFile(join(folder, 'config.json'), JSON.stringify({ listen: { port: 0 }, workers: 1, upstream: { url } }))
+    const gateway = startGateway('--serve', join(folder, 'config.json'))
+    const port = Number((await gateway.until(/serving on port (\d+)/))[1])
+    await ask(port)
+    // It comes to these only after they are gone.
+    gateway.child.kill('SIGSTOP')
+    for (let i = 0; i < 20; i++) {
+      const socket = connect(port, '127.0.0.1')
+      await new Promise((resolve) => socket.write('POST / HTTP/1.1\r\nHost: x\r\nX-Forwarded-For: 203.0.113.7\r\nContent-Length: 0\r\n\r\n', resolve))
+      socket.resetAndDestroy()
+      await once(socket, 'close')
+    }
+    gateway.child.kill('SIGCONT')
+    for (let i = 0; i < 3; i++) await ask(port)
+    expect(seen).toEqual(['GET', 'GET', 'GET', 'GET'])
   })
 
   it('lets nobody in without a key that it knows, and whoever guesses is limited by address', async () => {
@@ -259,8 +293,10 @@ describe('a configuration', () => {
     [{ tenants: { acme: { apiKey: KEY, tier: 'gold' } } }, '"tenants.acme.tier" expected a name under "tiers" ("free"), got "gold"'],
     [{ tenants: { acme: { apiKey: 'short', tier: 'free' } } }, '"tenants.acme.apiKey" expected a string of 8 characters or more'],
     [{ tenants: { acme: { apiKey: KEY, tier: 'free' }, other: { apiKey: KEY, tier: 'free' } } }, '"tenants.other.apiKey" expected a key of its own, got that of "acme"'],
+    [{ routes: { '/a;b': { perSecond: 1, burst: 1 } } }, '"routes" expected paths as "/search", decoded, without parameters and a slash at the end, got "/a;b"'],
+    [{ routes: { '/a': { perSecond: 1, burst: 1 }, '/A': { perSecond: 1, burst: 1 } } }, '"routes" expected paths that differ by more than case, got "/A"'],
     [{ anonymous: 'everybody' }, '"anonymous" expected a name under "tiers" ("free"), got "everybody"'],
-    [{ routes: { 'search/': { perSecond: 1, burst: 1 } } }, '"routes" expected paths as "/search", decoded, without a slash at the end, got "search/"'],
+    [{ routes: { 'search/': { perSecond: 1, burst: 1 } } }, '"routes" expected paths as "/search", decoded, without parameters and a slash at the end, got "search/"'],
     [JSON.parse('{ "tiers": { "__proto__": { "perSecond": 1, "burst": 0 } } }'), '"tiers.__proto__.burst" expected an integer from 1 to 2147483647, got 0'],
     [{ forwardAuth: { path: '/auth' } }, '"forwardAuth" expected "trustedProxies" beside it, to say whose word it takes, got none'],
     [{ forwardAuth: { path: 'auth' }, trustedProxies: ['10.0.0.1'] }, '"forwardAuth.path" expected a path as "/auth", got "auth"'],

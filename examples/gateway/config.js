@@ -158,8 +158,11 @@ function checkTenants(options, tiers) {
 
 function checkRoutes(options) {
   const routes = entries('routes', options, limit)
+  const inLowerCase = new Set()
   for (const path of routes.keys()) {
-    if (!/^\/(?:[\x21-\x7e]*[^/])?$/.test(path) || /[%"\\?#]|\/[/.]/.test(path)) throw unexpected('routes', 'paths as "/search", decoded, without a slash at the end', path)
+    if (!/^\/(?:[\x21-\x7e]*[^/])?$/.test(path) || /[%"\\?#;]|\/[/.]/.test(path)) throw unexpected('routes', 'paths as "/search", decoded, without parameters and a slash at the end', path)
+    if (inLowerCase.has(path.toLowerCase())) throw unexpected('routes', 'paths that differ by more than case', path)
+    inLowerCase.add(path.toLowerCase())
   }
   return new Map([...routes].sort(([a], [b]) => b.length - a.length))
 }

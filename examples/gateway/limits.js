@@ -5,6 +5,7 @@
  * worker makes limiters of its own, which ask the same buckets as well.
  */
 import { clientAddress, forwardAuth, limitHttp } from 'sluice/http/node'
+import { isBelow, readingsOf } from './paths.js'
 
 const tierPolicy = (tier) => `tier ${tier}`
 const routePolicy = (path) => `route ${path}`
@@ -59,7 +60,7 @@ export function limitersOf(config, sluice, redis) {
 export function limitsOf(limiters, { tiers, tenants, anonymous, routes, apiKeyHeader, trustedProxies, forwardAuth: authOptions }) {
   const client = clientAddress(trustedProxies.length > 0 ? { trusted: trustedProxies } : {})
   const ofTier = new Map([...tiers.keys()].map((tier) => [tier, limiters.of(tierPolicy(tier))]))
-  const ofRoute = [...routes.keys()].map((path) => ({ path, below: path === '/' ? path : `${path}/`, limiter: limiters.of(routePolicy(path)) }))
+  const ofRoute = [...routes.keys()].map((path) => ({ path, limiter: limiters.of(routePolicy(path)) }))
   const tenantOf = (request) => tenants.get(request.headers[apiKeyHeader])
 
   const limits = []
@@ -73,8 +74,8 @@ export function limitsOf(limiters, { tiers, tenants, anonymous, routes, apiKeyHe
   if (ofRoute.length > 0) {
     limits.push({
       limiter: (request) => {
-        const path = pathOf(request.url)
-        return ofRoute.find((route) => path === route.path || path.startsWith(route.below))?.limiter ?? null
+        const readings = readingsOf(request.url)
+        return ofRoute.find(({ path }) => isBelow(readings, path))?.limiter ?? null
       },
     })
   }
@@ -104,15 +105,5 @@ export function limitsOf(limiters, { tiers, tenants, anonymous, routes, apiKeyHe
     }),
     /** Once no request is being decided any more. */
     close: () => limiters.close(),
-  }
-}
-
-/** The path that routes are matched by: no query, no `%73` for `s`, no `//`, no `/../`. */
-function pathOf(url) {
-  const { pathname } = new URL(url.replace(/^[/\\]+/, '/'), 'http://gateway')
-  try {
-    return decodeURIComponent(pathname).replace(/\/+/g, '/')
-  } catch {
-    return pathname
   }
 }
