@@ -98,11 +98,17 @@ export function limitedFetch<Fetch extends AnyFetch = typeof globalThis.fetch>(l
   return limited as Fetch
 }
 
+/** The same for keys of the same bytes. */
+function identityOf(key: Key | undefined): unknown {
+  return key instanceof Uint8Array ? `bytes ${Buffer.from(key).toString('latin1')}` : typeof key === 'string' ? `text ${key}` : key
+}
+
 /** The keys of one fetch that a server wants to be left alone. */
 class Held {
   readonly #limiter: Limiter
   readonly #policy: Policy
-  readonly #untilMs = new Map<Key | undefined, number>()
+  /** By identity of the key. */
+  readonly #untilMs = new Map<unknown, number>()
 
   constructor(limiter: Limiter, policy: Policy) {
     this.#limiter = limiter
@@ -114,7 +120,8 @@ class Held {
     const { rate, table, parts, kind } = this.#policy
     const nowMs = table.clock.now()
     for (const [each, untilMs] of this.#untilMs) if (untilMs <= nowMs) this.#untilMs.delete(each)
-    this.#untilMs.set(key, Math.max(nowMs + ms, this.#untilMs.get(key) ?? 0))
+    const identity = identityOf(key)
+    this.#untilMs.set(identity, Math.max(nowMs + ms, this.#untilMs.get(identity) ?? 0))
     // Rate 0 gives nothing to take and an infinite one no end of it; of several limits
     // the slowest would take ages, and a queue would be full for those who may wait.
     if (ms === 0 || rate === 0 || rate === Infinity || parts.length > 0 || kind === 'leakyQueue') return
@@ -124,14 +131,14 @@ class Held {
 
   /** ms until `key` may be asked again. */
   leftMs(key: Key | undefined): number {
-    return Math.max(0, (this.#untilMs.get(key) ?? 0) - this.#policy.table.clock.now())
+    return Math.max(0, (this.#untilMs.get(identityOf(key)) ?? 0) - this.#policy.table.clock.now())
   }
 
   /** Resolves when `key` may be asked again. Rejects with the signal's reason, or ERR_SLUICE_TIMEOUT at once if that is after the deadline. */
   async released(key: Key | undefined, deadlineMs: number, signal: AbortSignal | undefined): Promise<void> {
     const { table } = this.#policy
     for (let leftMs; (leftMs = this.leftMs(key)) > 0; ) {
-      const untilMs = this.#untilMs.get(key)!
+      const untilMs = this.#untilMs.get(identityOf(key))!
       if (untilMs > deadlineMs) throw new SluiceError('ERR_SLUICE_TIMEOUT', `the server asked to be left alone for ${leftMs} ms more, which is longer than "timeoutMs" allows`)
       signal?.throwIfAborted()
       await sleepUntil(table, untilMs, signal)
@@ -159,7 +166,9 @@ interface RequestFacts {
   isReplayable: boolean
 }
 
-function readRequest(input: unknown, init: { method?: string; signal?: AbortSignal | null; body?: unknown } = {}): RequestFacts {
+function readRequest(input: unknown, options?: { method?: string; signal?: AbortSignal | null; body?: unknown } | null): RequestFacts {
+  // As fetch has it, null is no options.
+  const init = options ?? {}
   const request = isRequest(input) ? input : undefined
   return {
     url: request?.url ?? String(input),

@@ -96,6 +96,12 @@ describe('a limited fetch', () => {
     expect(seen).toEqual([{ at: 1000, method: 'POST', path: '/a?b', body: 'hello' }])
   })
 
+  it('takes null for no options, as fetch does', async () => {
+    const { clock, limiter } = create()
+    const { url } = await serve(clock, [200])
+    expect((await limitedFetch(limiter)(url, null as never)).status).toBe(200)
+  })
+
   it("calls undici's fetch with undici's types, if it is given that", async () => {
     const { clock, limiter } = create()
     const { url, seen } = await serve(clock, [429, { 'retry-after': '0' }], [200])
@@ -292,6 +298,17 @@ describe('Retry-After', () => {
     const response = await limited(url)
     expect([response.status, await response.text(), seen.length]).toEqual([429, 'answer 1', 1])
     await expect(limited(url)).rejects.toMatchObject({ code: 'ERR_SLUICE_TIMEOUT' })
+  })
+
+  it('holds back a key of bytes, whichever array has them, and no other key', async () => {
+    const { sluice, clock } = create()
+    const limiter = sluice.tokenBucket('all', { rate: Infinity, burst: 10 })
+    const { url } = await serve(clock, [429, { 'retry-after': '5' }], [200])
+    const options = { maxRetries: 0, timeoutMs: 100 }
+    const limited = limitedFetch(limiter, { ...options, key: ({ pathname }) => (pathname === '/text' ? '\x01' : Uint8Array.of(pathname === '/' ? 1 : 2)) })
+    expect((await limited(url)).status).toBe(429)
+    await expect(limited(url)).rejects.toMatchObject({ code: 'ERR_SLUICE_TIMEOUT' })
+    for (const path of ['text', 'other']) expect((await limited(url + path)).status).toBe(200)
   })
 
   it('does not charge a limiter that has no rate to charge', async () => {
