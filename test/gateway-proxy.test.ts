@@ -43,11 +43,12 @@ describe('the gateway', { timeout: 30_000 }, () => {
 
   it('says who asked: by address, which a client cannot make up, and by tenant instead of API key', async () => {
     const { port } = await behind(await telling(), { tiers: { gold: { perSecond: 1, burst: 10 } }, tenants: { acme: { apiKey: 'acme-secret', tier: 'gold' } } })
-    const { body } = await ask(port, '/', { headers: { host: 'shop.example', 'x-forwarded-for': '1.2.3.4', forwarded: 'for=1.2.3.4', 'x-tenant': 'initech', 'x-api-key': 'acme-secret' } })
+    const { body } = await ask(port, '/', { headers: { host: 'shop.example', 'x-forwarded-for': '1.2.3.4', forwarded: 'for=1.2.3.4', 'x-tenant': 'initech', 'X_Tenant': 'initech', 'x-forwarded_for': '1.2.3.4', x_own: 'kept', 'x-api-key': 'acme-secret' } })
     const { headers } = JSON.parse(body)
     expect(headers).toMatchObject({ 'x-forwarded-for': '127.0.0.1', 'x-forwarded-host': 'shop.example', 'x-forwarded-proto': 'http', 'x-tenant': 'acme' })
     expect(headers).not.toHaveProperty('x-api-key')
-    expect(headers).not.toHaveProperty('forwarded')
+    for (const name of ['forwarded', 'x_tenant', 'x-forwarded_for']) expect(headers).not.toHaveProperty(name)
+    expect(headers).toHaveProperty('x_own', 'kept')
   })
 
   it('believes the proxies that it is told to, and adds their address', async () => {

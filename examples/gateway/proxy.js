@@ -32,7 +32,7 @@ export function openUpstream({ url, connections, timeoutMs }) {
     const options = {
       method: request.method,
       path: request.url,
-      headers: { ...endToEnd(request.headers), ...headers },
+      headers: { ...withoutTwins(endToEnd(request.headers), headers), ...headers },
       body: hasBody(request) ? request : null,
       signal: ending,
     }
@@ -61,6 +61,12 @@ function fail(response, isLate) {
 
 function hasBody({ headers }) {
   return 'transfer-encoding' in headers || Number(headers['content-length']) > 0
+}
+
+/** Without `x_tenant` beside an `x-tenant` that we set: by CGI and its like, an upstream takes the one for the other. */
+function withoutTwins(kept, headers) {
+  for (const name in kept) if (name.includes('_') && name.replaceAll('_', '-') in headers) delete kept[name]
+  return kept
 }
 
 /** The headers that are meant for the other end. */
