@@ -135,6 +135,12 @@ describe('the gateway', { timeout: 60_000 }, () => {
     expect(await auth('/')).toBe(403)
   })
 
+  it('lets through what other proxies ask about, where nothing is limited', async () => {
+    const url = await openUpstream((_, response) => response.end())
+    const { port } = await openGateway({ workers: 1, upstream: { url }, trustedProxies: ['127.0.0.1'], forwardAuth: { path: '/auth' } })
+    expect((await ask(port, '/auth', { headers: { 'x-forwarded-for': '1.2.3.4' } })).status).toBe(204)
+  })
+
   it('tells how it is, and what all its workers decided', async () => {
     const { port, adminPort } = await openGateway({ workers: 2, admin: { port: 0 }, upstream: { url: await openUpstream((_, response) => response.end()) }, ...quota(3) })
     for (let i = 0; i < 5; i++) await ask(port, '/', { headers: { 'x-api-key': KEY } })

@@ -81,7 +81,9 @@ export function limitsOf(limiters, { tiers, tenants, anonymous, routes, apiKeyHe
   }
 
   const guard = limits.length > 0 ? limitHttp({ limits }) : () => true
-  const auth = authOptions && limits.length > 0 && forwardAuth({ limits, client, ...(authOptions.limitedStatus && { limitedStatus: authOptions.limitedStatus }) })
+  const auth = authOptions && (limits.length > 0
+    ? forwardAuth({ limits, client, ...(authOptions.limitedStatus && { limitedStatus: authOptions.limitedStatus }) })
+    : (request, response) => response.writeHead(204).end())
 
   return {
     tenantOf,
