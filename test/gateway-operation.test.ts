@@ -9,6 +9,7 @@ import { join } from 'node:path'
 import { connect, type Socket } from 'node:net'
 // @ts-expect-error: it has no types.
 import autocannon from 'autocannon'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { ask, checked, moduleOf, openGateway, openUpstream, startGateway } from './gateway.js'
 
@@ -133,6 +134,27 @@ describe('the gateway', { timeout: 60_000 }, () => {
     expect((await ask(port, '/', { headers: { 'x-api-key': KEY } })).status).toBe(200)
     expect(await auth('/')).toBe(204)
     expect(await auth('/')).toBe(403)
+  })
+
+  it('starts no worker any more for one that died, while it waits for open requests', async () => {
+    let seen = 0
+    const url = await openUpstream((_, response) => {
+      seen++
+      setTimeout(() => response.end(), 1500)
+    })
+    const { port, workers, close, logged } = await openGateway({ workers: 2, upstream: { url } })
+    // So many that each worker has some.
+    const open = Promise.allSettled(Array.from({ length: 16 }, () => ask(port)))
+    await expect.poll(() => seen).toBe(16)
+    const [worker] = workers.keys()
+    await worker.terminate()
+    await expect.poll(() => logged.length).toBe(1)
+    const closed = close()
+    const sizes = new Set<number>()
+    for (let isClosed = false; !isClosed; isClosed = await Promise.race([closed.then(() => true), sleep(20, false)])) sizes.add(workers.size)
+    expect([sizes.has(1), sizes.has(2)]).toEqual([true, false])
+    expect(workers.size).toBe(0)
+    expect((await open).filter(({ status }) => status === 'fulfilled').length).toBeGreaterThan(0)
   })
 
   it('lets through what other proxies ask about, where nothing is limited', async () => {

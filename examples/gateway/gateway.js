@@ -45,6 +45,7 @@ export async function openGateway(config, log) {
     ended.catch(() => {})
     workers.set(worker, message.port)
     // What it missed while it started.
+    if (isStopping) worker.postMessage('stop')
     if (started !== config) worker.postMessage({ config, handle: sluice.handle })
     worker.on('message', ({ counts }) => count(counts))
     balancer?.spreadOver([...workers.values()])
@@ -59,8 +60,9 @@ export async function openGateway(config, log) {
 
   async function replace() {
     log(`a worker died, ${workers.size} go on; another one takes its place`)
-    while (!isStopping) {
+    for (;;) {
       await sleep(RESTART_MS)
+      if (isStopping) return
       try {
         await start()
         return
