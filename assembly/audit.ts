@@ -2,8 +2,8 @@
 // under way, a claim may show as BUSY and a word may be newer than its clock.
 
 import {
-  AHEAD_LIMIT, BUSY, FLAG_LEASE, FLAG_LINE, FLAG_SLIDING, LINE_OWNER_BITS, LINE_SET_BYTES, LINE_SLOT_COUNT, POLICY_FLAGS, HEADER_POLICY_COUNT, HEADER_POLICY_LOCK, LANE_BATCH, LOCKS, LOCK_BYTES, LOCK_COUNT, PIECE_BURST, PIECE_FLAGS,
-  POLICIES, POLICY_BITS, POLICY_BYTES, POLICY_LOCK, POLICY_VERSION, SET_BYTES, SLOTS_END, SLOT_STATE, SLOT_STEP, TAG_BITS,
+  AHEAD_LIMIT, BUSY, FLAG_LEASE, FLAG_LINE, FLAG_SLIDING, LINE_OWNER_BITS, LINE_SET_BYTES, LINE_SLOT_COUNT, POLICY_FLAGS, HEADER_POLICY_COUNT, HEADER_POLICY_LOCK, LANE_BATCH, LANE_STATS, LOCKS, LOCK_BYTES, LOCK_COUNT, PIECE_BURST, PIECE_FLAGS,
+  POLICIES, POLICY_BITS, POLICY_BYTES, POLICY_LOCK, POLICY_VERSION, SET_BYTES, SLOTS_END, SLOT_STATE, SLOT_STEP, STATS_BYTES, STATS_LIVE, TAG_BITS,
 } from "./layout";
 import { nanoseconds, pieceOf, reading, translated } from "./clock";
 import { leaseLack } from "./lease";
@@ -26,6 +26,16 @@ function add(counter: usize): void {
   store<u32>(at, load<u32>(at) + 1);
 }
 
+/** Counts a key of a policy: fresh, or in use. */
+function keep(number: u64, isFresh: bool): void {
+  if (isFresh) {
+    add(AUDIT_FRESH);
+    return;
+  }
+  const at = lane + LANE_STATS + usize(number) * STATS_BYTES;
+  store<u32>(at, load<u32>(at, STATS_LIVE) + 1, STATS_LIVE);
+}
+
 function holds(set: usize, key: u64, but: usize): bool {
   for (let slot = set; slot < set + SLOTS_END; slot += SLOT_STEP) {
     if (slot != but && atomic.load<u64>(slot) == key) return true;
@@ -36,12 +46,14 @@ function holds(set: usize, key: u64, but: usize): bool {
 /**
  * Used slots, fresh ones among them, BUSY ones, torn ones (an empty slot with
  * a word, or a word beyond any debt), keys in two slots, keys of policies that
- * do not exist, and locks held.
+ * do not exist, and locks held; and in this thread's stats of each policy, its
+ * keys in use.
  */
 export function audit(ms: f64): void {
   const now = nanoseconds(ms);
   memory.fill(lane + LANE_BATCH, 0, 32);
   const policies = u64(atomic.load<i32>(0, HEADER_POLICY_COUNT));
+  for (let number: u64 = 0; number <= policies; number++) store<u32>(lane + LANE_STATS + usize(number) * STATS_BYTES, 0, STATS_LIVE);
   const end = sets + usize(setCount) * SET_BYTES;
   for (let set = sets; set < end; set += SET_BYTES) {
     for (let slot = set; slot < set + SLOTS_END; slot += SLOT_STEP) {
@@ -65,12 +77,12 @@ export function audit(ms: f64): void {
       const piece = pieceOf(policy, atomic.load<u32>(policy, POLICY_VERSION));
       const v = reading(piece, now);
       const z = translated(piece, word);
-      if (load<i32>(piece, PIECE_FLAGS) & FLAG_SLIDING) {
-        if (slidingLack(piece, word, now) <= 0) add(AUDIT_FRESH);
-      } else if (load<i32>(piece, PIECE_FLAGS) & FLAG_LEASE) {
-        if (leaseLack(word, now) <= 0) add(AUDIT_FRESH);
-      } else if (z <= v - load<u64>(piece, PIECE_BURST)) add(AUDIT_FRESH);
-      else if (z > v && z - v > AHEAD_LIMIT + TAG_BITS) add(AUDIT_TORN);
+      if (load<i32>(piece, PIECE_FLAGS) & FLAG_SLIDING) keep(number, slidingLack(piece, word, now) <= 0);
+      else if (load<i32>(piece, PIECE_FLAGS) & FLAG_LEASE) keep(number, leaseLack(word, now) <= 0);
+      else {
+        keep(number, z <= v - load<u64>(piece, PIECE_BURST));
+        if (z > v && z - v > AHEAD_LIMIT + TAG_BITS) add(AUDIT_TORN);
+      }
       const other = otherSet(set, key);
       // Of two slots of one key, the lower counts.
       if (holds(set, key, slot) || (other > set && holds(other, key, slot))) add(AUDIT_DOUBLES);
@@ -89,7 +101,7 @@ export function audit(ms: f64): void {
         add(AUDIT_STRANGERS);
         continue;
       }
-      if (copyLine(lineOf(slot)) && lineLack(policy, now) <= 0) add(AUDIT_FRESH);
+      keep(number, copyLine(lineOf(slot)) && lineLack(policy, now) <= 0);
       const other = otherLineSet(set, key);
       for (let place: usize = 0; place < usize(LINE_SLOT_COUNT); place++) {
         const same = set + place * SLOT_STEP;

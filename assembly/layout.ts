@@ -218,6 +218,7 @@ export const BATCH_MAX: i32 = 32;
 //    0 counters: 8 x u64
 //   64 ~ns of the cell (0: none)   72 v(then)         80 v(then) - burst
 //   88 version u32   92 burst u32, whole tokens   96 token shift i32   100 policy
+//  104 keys in use u32, by the last audit of this thread
 //
 // It is right for as long as the cell says the same and the policy has the same
 // version: both are compared by every call.
@@ -229,6 +230,7 @@ export const READING_VERSION: usize = 88;
 export const READING_BURST_TOKENS: usize = 92;
 export const READING_TOKEN_SHIFT: usize = 96;
 export const READING_POLICY: usize = 100;
+export const STATS_LIVE: usize = 104;
 export const STATS_ALLOWED: usize = 0;
 export const STATS_DENIED: usize = 8;
 export const STATS_EVICTED: usize = 16;

@@ -38,7 +38,7 @@ interface Source {
   readonly liveEveryMs: number | undefined
   /** What each counter was told of each limiter. */
   readonly told: Map<Counter, Map<string, number>>
-  live: { readonly keys: number; readonly atMs: number } | undefined
+  live: { readonly keys: Readonly<Record<string, number>>; readonly atMs: number } | undefined
 }
 
 /** Tables by their label. */
@@ -120,7 +120,7 @@ function makeMetrics(registry: Registry, prefix: string, sources: Sources): void
     })
   }
 
-  const gauge = (name: string, help: string, valueOf: (stats: SluiceStats, source: Source) => number | undefined): void => {
+  const gauge = (name: string, help: string, valueOf: (stats: SluiceStats) => number): void => {
     new Gauge({
       name: `${prefix}${name}`,
       help,
@@ -128,16 +128,22 @@ function makeMetrics(registry: Registry, prefix: string, sources: Sources): void
       registers: [registry],
       collect() {
         this.reset()
-        for (const [table, each] of stats()) {
-          const value = valueOf(each, sources.get(table)!)
-          if (value !== undefined) this.set({ table }, value)
-        }
+        for (const [table, each] of stats()) this.set({ table }, valueOf(each))
       },
     })
   }
   gauge('capacity', 'Keys that the table was made for.', ({ capacity }) => capacity)
   gauge('threads', 'Threads that are attached to the table.', ({ threads }) => threads)
-  gauge('live_keys', 'Slots in use, as of the last walk of the table.', (_, source) => liveKeys(source))
+  new Gauge({
+    name: `${prefix}live_keys`,
+    help: 'Keys in use, as of the last walk of the table.',
+    labelNames: ['table', 'limiter'],
+    registers: [registry],
+    collect() {
+      this.reset()
+      for (const table of stats().keys()) for (const [limiter, keys] of Object.entries(liveKeys(sources.get(table)!))) this.set({ table, limiter }, keys)
+    },
+  })
 }
 
 /** The counts of every table that is still open. */
@@ -154,12 +160,13 @@ function readAll(sources: Sources): ReadonlyMap<string, SluiceStats> {
   return all
 }
 
-function liveKeys(source: Source): number | undefined {
+/** Keys in use by limiter; none if they are not to be counted. */
+function liveKeys(source: Source): Readonly<Record<string, number>> {
   const { sluice, liveEveryMs, live } = source
-  if (liveEveryMs === undefined) return undefined
+  if (liveEveryMs === undefined) return {}
   const nowMs = ownMs()
   if (live && nowMs - live.atMs < liveEveryMs) return live.keys
-  const { used, fresh } = sluice.audit()
-  source.live = { keys: used - fresh, atMs: nowMs }
-  return used - fresh
+  const { live: keys } = sluice.audit()
+  source.live = { keys, atMs: nowMs }
+  return keys
 }

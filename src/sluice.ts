@@ -55,6 +55,8 @@ export interface AuditReport {
   used: number
   fresh: number
   slots: number
+  /** Keys in use, those that are not fresh, by limiter. */
+  live: Record<string, number>
   /** Slots in the middle of a claim; 0 in a table at rest. */
   busy: number
   /** Words that cannot be. */
@@ -270,12 +272,16 @@ export class Sluice {
   /** Walks the table and reports what must not be there. Meant for a table at rest; takes about 10 ns a slot. */
   audit(): AuditReport {
     const { at, unsigned, lane, kernel, clock } = this.#open()
+    this.#policy('')
     kernel.audit(clock.now())
+    const live: Record<string, number> = Object.create(null)
+    for (const [name, policy] of this.#policies) if (policy.kind !== 'limit') live[name] = unsigned[(policy.statsAt + at.STATS_LIVE) / 4]
     const count = (name: string): number => unsigned[(lane + at.LANE_BATCH + at[name]) / 4]
     const report = {
       used: count('AUDIT_USED'),
       fresh: count('AUDIT_FRESH'),
       slots: unsigned[at.HEADER_SET_COUNT / 4] * at.SLOT_COUNT + unsigned[at.HEADER_LINE_SET_COUNT / 4] * at.LINE_SLOT_COUNT,
+      live,
       busy: count('AUDIT_BUSY'),
       torn: count('AUDIT_TORN'),
       doubles: count('AUDIT_DOUBLES'),

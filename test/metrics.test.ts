@@ -151,14 +151,17 @@ describe('metrics', () => {
   it('count the keys in use only where they are asked to, and walk the table no more often than they may', async () => {
     const sluice = create()
     const limiter = sluice.tokenBucket('user', { rate: 0, burst: 5 })
+    const other = sluice.slidingWindow('other', { limit: 5, windowMs: 60_000, slots: 3 })
     for (let i = 0; i < 50; i++) limiter.allow(i)
+    for (let i = 0; i < 7; i++) other.allow(i)
     const [registry, rarely, always] = [new Registry(), new Registry(), new Registry()]
     registerMetrics(sluice, { registry })
     registerMetrics(sluice, { registry: rarely, liveEveryMs: Infinity })
     registerMetrics(sluice, { registry: always, liveEveryMs: 0 })
     const audit = vi.spyOn(sluice, 'audit')
-    const live = async (of: Registry): Promise<number | undefined> => (await scrape(of)).samples['sluice_live_keys{table="main"}']
+    const live = async (of: Registry): Promise<number | undefined> => (await scrape(of)).samples['sluice_live_keys{table="main",limiter="user"}']
     expect([await live(registry), await live(rarely), await live(always)]).toEqual([undefined, 50, 50])
+    expect((await scrape(rarely)).samples['sluice_live_keys{table="main",limiter="other"}']).toBe(7)
     for (let i = 0; i < 20; i++) limiter.reset(i)
     expect([await live(registry), await live(rarely), await live(always)]).toEqual([undefined, 50, 30])
     expect(audit).toHaveBeenCalledTimes(3)
