@@ -3,6 +3,7 @@ import fc from 'fast-check'
 import ipaddr from 'ipaddr.js'
 import { clientAddress, plainReader, type ClientRule, type PlainRequest } from 'sluice/http'
 import { describe, expect, it } from 'vitest'
+import { peerAddress } from '../src/http/reader.js'
 import { announceSeed } from './crew.js'
 
 /** The key of a request from `remoteAddress` with these headers. */
@@ -92,6 +93,16 @@ describe('the key of an address', () => {
     expect(keyOf({ trusted: ['10.0.0.0/8'] }, undefined, forwardedFor('203.0.113.7'))).toBe('unix')
     expect(keyOf({ trusted: ['unix'] }, undefined, forwardedFor('203.0.113.7'))).toBe('203.0.113.7')
     expect(keyOf({ trusted: ['unix'] }, '10.0.0.1', forwardedFor('203.0.113.7'))).toBe('10.0.0.1')
+  })
+
+  it('of a peer that has hung up is known by nobody, and believed by nobody', () => {
+    const [remoteAddress, localAddress] = ['203.0.113.7', '127.0.0.1']
+    expect(peerAddress({ remoteAddress, localAddress })).toBe(remoteAddress)
+    expect(peerAddress({ localAddress })).toBe('gone')
+    expect(peerAddress({ destroyed: true })).toBe('gone')
+    expect(peerAddress({ destroyed: false })).toBeUndefined()
+    expect(keyOf({}, 'gone')).toBe('gone')
+    expect(keyOf({ trusted: ['unix', '0.0.0.0/0', '::/0'] }, 'gone', forwardedFor('203.0.113.7'))).toBe('gone')
   })
 })
 

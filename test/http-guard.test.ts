@@ -209,6 +209,14 @@ describe('lists', () => {
     expect(ask(from({}, '127.0.0.1')).decision).toBeDefined()
   })
 
+  it('refuse whoever has hung up, and let nobody through for it', () => {
+    const { user } = create()
+    const denying = guard({ limits: [{ limiter: user }], client: clientAddress(), deny: { addresses: ['203.0.113.0/24'] } })
+    expect(denying(from({}, 'gone'))).toMatchObject({ allowed: false, status: 403 })
+    const allowing = guard({ limits: [{ limiter: user }], client: clientAddress(), allow: { addresses: ['unix', '0.0.0.0/0'] } })
+    expect(allowing(from({}, 'gone')).decision).toBeDefined()
+  })
+
   it('let through and refuse by the key of any limit', () => {
     const { user, tenant } = create()
     const ask = guard({ limits: [{ limiter: tenant, key: header('tenant') }, { limiter: user, key: header('user') }], allow: { keys: ['ops', 'friend'] }, deny: { keys: ['mallory', 'friend'] } })

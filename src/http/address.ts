@@ -15,8 +15,10 @@ const MAX_TEXT = 64
 /** Answers that a cache of this file keeps before it starts anew. */
 const CACHE_MOST = 1024
 
-/** Stands for the address of whoever has none: a peer on a Unix socket, or one that is gone already. */
+/** Stands for the address of whoever has none: a peer on a Unix socket. */
 export const UNIX = 'unix'
+/** Stands for the address of a peer that hung up before it was asked for: nobody tells it any more. */
+export const GONE = 'gone'
 
 const MAPPED = ipaddr.IPv6.parse('::ffff:0:0')
 const NAT64 = ipaddr.IPv6.parse('64:ff9b::')

@@ -3,7 +3,7 @@
 // not said to be believed.
 
 import { checkInteger, checkOptions, unexpected } from '../errors.js'
-import { canonical, inRanges, isPlainIPv4, remembering, UNIX } from './address.js'
+import { canonical, GONE, inRanges, isPlainIPv4, remembering, UNIX } from './address.js'
 import { addressIn, entryStart } from './forwarded.js'
 import type { Reader } from './reader.js'
 
@@ -25,10 +25,10 @@ export interface ClientRule {
   ipv6Prefix?: number | false
 }
 
-/** A key function: the client's address in canonical form, `203.0.113.7`, `2001:db8:0:100::/56`; `unix` for one on a Unix socket. */
+/** A key function: the client's address in canonical form, `203.0.113.7`, `2001:db8:0:100::/56`; `unix` for one on a Unix socket, `gone` for one that hung up. */
 export interface ClientAddress {
   <Request>(request: Request, reader: Reader<Request>): string
-  /** The whole address, as the peer or the proxies wrote it; `unix` for none. */
+  /** The whole address, as the peer or the proxies wrote it; `unix` or `gone` for none. */
   address<Request>(request: Request, reader: Reader<Request>): string
   /** True if what the connection's peer says in headers is believed. */
   trustsPeer<Request>(request: Request, reader: Reader<Request>): boolean
@@ -57,7 +57,7 @@ export function clientAddress(rule: ClientRule = {}): ClientAddress {
       const mapped = address.slice(7)
       if (isPlainIPv4(mapped)) return mapped
     }
-    return address === UNIX ? UNIX : canonicalOf(address)
+    return address === UNIX || address === GONE ? address : canonicalOf(address)
   }
   const isTrusted = trusted === undefined ? undefined : inRanges('trusted', trusted)
   const readsHeaders = isTrusted !== undefined || (hops ?? 0) > 0

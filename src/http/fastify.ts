@@ -3,13 +3,13 @@
 
 import type { FastifyReply, FastifyRequest, HookHandlerDoneFunction } from 'fastify'
 import { Guard, type Answer, type GuardOptions } from './guard.js'
-import type { Reader } from './reader.js'
+import { peerAddress, type Reader } from './reader.js'
 
 export * from './index.js'
 
 const reader: Reader<FastifyRequest> = {
   header: ({ raw }, name) => raw.headers[name],
-  remoteAddress: ({ raw }) => raw.socket.remoteAddress,
+  remoteAddress: ({ raw }) => peerAddress(raw.socket),
 }
 
 /**

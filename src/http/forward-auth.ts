@@ -6,7 +6,7 @@ import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http
 import { checkOptions, shown } from '../errors.js'
 import type { ClientAddress } from './client-address.js'
 import { Guard, type Answer, type GuardOptions } from './guard.js'
-import { plainReader, type PlainRequest } from './reader.js'
+import { peerAddress, plainReader, type PlainRequest } from './reader.js'
 
 export interface ForwardAuthOptions extends GuardOptions<PlainRequest> {
   /** Who asks, and whether to believe what it says of the original request: `clientAddress({ hops })` or `clientAddress({ trusted })`. */
@@ -49,7 +49,7 @@ export function forwardAuth(options: ForwardAuthOptions): RequestListener {
   const guard = new Guard(options, plainReader)
 
   const originalOf = ({ method = '', url = '', headers, socket }: IncomingMessage): PlainRequest => {
-    const asked = { method, url, headers, remoteAddress: socket.remoteAddress }
+    const asked = { method, url, headers, remoteAddress: peerAddress(socket) }
     if (!client.trustsPeer(asked, plainReader)) return asked
     return { ...asked, method: headerOf(asked, methodHeader) ?? method, url: pathOf(headerOf(asked, uriHeader) ?? url) }
   }

@@ -3,21 +3,22 @@
 
 import type { Context, Env, MiddlewareHandler } from 'hono'
 import { Guard, type GuardOptions } from './guard.js'
-import type { Reader } from './reader.js'
+import { peerAddress, type Reader } from './reader.js'
 
 export * from './index.js'
 
 /** What @hono/node-server puts into `c.env`, or into `c.env.server`. */
 interface Bindings {
   server?: Bindings
-  incoming?: { socket: { remoteAddress?: string | undefined } }
+  incoming?: { socket: Parameters<typeof peerAddress>[0] }
 }
 
 const reader: Reader<Context> = {
   header: (c, name) => c.req.header(name),
   remoteAddress: (c) => {
     const bindings = c.env as Bindings | undefined
-    return (bindings?.server ?? bindings)?.incoming?.socket.remoteAddress
+    const incoming = (bindings?.server ?? bindings)?.incoming
+    return incoming && peerAddress(incoming.socket)
   },
 }
 

@@ -2,7 +2,7 @@
 
 import { checkOptions, shown } from '../errors.js'
 import type { Key } from '../key.js'
-import { inRanges } from './address.js'
+import { GONE, inRanges } from './address.js'
 import type { ClientAddress } from './client-address.js'
 import type { Reader } from './reader.js'
 
@@ -17,6 +17,8 @@ export class List {
   readonly #inAddresses: ((address: string) => boolean) | undefined
   readonly #keys: ReadonlySet<Key> | undefined
   readonly #client: ClientAddress | undefined
+  /** Whoever has hung up cannot show that it is not on the list of those who are refused, nor on that of those who are let through. */
+  readonly #hasGone: boolean
 
   constructor(name: string, options: ListOptions, client: ClientAddress | undefined) {
     checkOptions(options, name)
@@ -34,10 +36,13 @@ export class List {
       this.#keys = new Set<Key>(keys)
     }
     this.#client = client
+    this.#hasGone = name === 'deny'
   }
 
   hasAddress<Request>(request: Request, reader: Reader<Request>): boolean {
-    return this.#inAddresses !== undefined && this.#inAddresses(this.#client!.address(request, reader))
+    if (this.#inAddresses === undefined) return false
+    const address = this.#client!.address(request, reader)
+    return address === GONE ? this.#hasGone : this.#inAddresses(address)
   }
 
   hasKey(key: Key | undefined): boolean {

@@ -2,7 +2,7 @@
 
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { Guard, type Answer, type GuardOptions } from './guard.js'
-import type { Reader } from './reader.js'
+import { peerAddress, type Reader } from './reader.js'
 
 export * from './index.js'
 export { forwardAuth, type ForwardAuthOptions } from './forward-auth.js'
@@ -10,7 +10,7 @@ export { forwardAuth, type ForwardAuthOptions } from './forward-auth.js'
 /** Reads requests of node:http. */
 export const nodeReader: Reader<IncomingMessage> = {
   header: (request, name) => request.headers[name],
-  remoteAddress: (request) => request.socket.remoteAddress,
+  remoteAddress: (request) => peerAddress(request.socket),
 }
 
 export interface NodeGuard {
