@@ -30,6 +30,8 @@ export function built(source, build) {
     renameSync(unfinished, folder)
   } catch (error) {
     rmSync(unfinished, { recursive: true, force: true })
+    // Another case, under way at the same time, was quicker.
+    if (existsSync(folder)) return folder
     throw new Error(`${source} cannot be built: ${error.message}`)
   }
   return folder
