@@ -24,6 +24,17 @@ export interface WaitOptions {
   maxWaiters?: number
 }
 
+/** The options of a wait, with their defaults. Throws for what is wrong, and the signal's reason if it is aborted already. */
+export function checkWait(options: WaitOptions): Pick<WaitOptions, 'signal'> & Required<Omit<WaitOptions, 'signal'>> {
+  checkOptions(options)
+  const { signal, timeoutMs = Infinity, maxWaiters = Infinity } = options
+  checkDuration('timeoutMs', timeoutMs)
+  if (maxWaiters !== Infinity) checkInteger('maxWaiters', maxWaiters, 0, Number.MAX_SAFE_INTEGER)
+  if (signal !== undefined && !(signal instanceof AbortSignal)) throw unexpected('signal', 'an AbortSignal', signal, 'AbortSignal')
+  signal?.throwIfAborted()
+  return { ...(signal && { signal }), timeoutMs, maxWaiters }
+}
+
 export class KeyedLimiter {
   readonly #bucket: Bucket
   readonly #waiters: Waiters
@@ -152,12 +163,7 @@ export class KeyedLimiter {
   /** Undefined if there is nothing to wait for. */
   #wait(cost: number, options: WaitOptions): Promise<void> | undefined {
     checkCost(cost)
-    checkOptions(options)
-    const { signal, timeoutMs = Infinity, maxWaiters = Infinity } = options
-    checkDuration('timeoutMs', timeoutMs)
-    if (maxWaiters !== Infinity) checkInteger('maxWaiters', maxWaiters, 0, Number.MAX_SAFE_INTEGER)
-    if (signal !== undefined && !(signal instanceof AbortSignal)) throw unexpected('signal', 'an AbortSignal', signal, 'AbortSignal')
-    signal?.throwIfAborted()
+    const { signal, timeoutMs, maxWaiters } = checkWait(options)
     const nowMs = this.#clock.now()
     const waiting = maxWaiters === Infinity ? 0 : this.#waiters.count(this.#bucket)
     if (waiting >= maxWaiters && !this.#bucket.decide(0, cost, nowMs)) {

@@ -113,7 +113,7 @@ export class Policy {
   /** Address of what this thread counts and keeps of it. */
   get statsAt(): number {
     const { at, lane } = this.table
-    return lane + at.LANE_STATS + ((this.record - at.POLICIES) / at.POLICY_BYTES) * at.STATS_BYTES
+    return lane + at.LANE_STATS + this.number * at.STATS_BYTES
   }
 
   /** Its keys are decided by one word against a reading of its clock. */

@@ -25,7 +25,7 @@ import type { KeyWords } from './bucket.js'
 const FEWEST = 16
 /** Rows that are kept when nobody waits. */
 const KEPT = 1024
-/** 74 bytes a row: more than doubling would cost more than it saves. */
+/** Of what doubling makes, up to half would lie idle: 74 bytes a row, just when they are many. */
 const GROWTH = 1.25
 
 export class Rows {

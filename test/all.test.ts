@@ -1,22 +1,10 @@
 /** All or nothing over several limiters: what is refused charges nothing, and nothing is admitted too much. */
 import fc from 'fast-check'
-import { ManualClock, Sluice, type Limiter, type Part } from 'sluice'
-import { afterEach, describe, expect, it } from 'vitest'
+import { Sluice, type Limiter, type Part } from 'sluice'
+import { describe, expect, it } from 'vitest'
 import { announceSeed, Crew, sum } from './crew.js'
 import { toNs } from './window-models.js'
-
-const open: Sluice[] = []
-
-afterEach(() => {
-  for (const sluice of open.splice(0)) sluice.close()
-})
-
-function create(startMs = 1000): { sluice: Sluice; clock: ManualClock } {
-  const clock = new ManualClock(startMs)
-  const sluice = Sluice.create({ capacity: 1000, clock })
-  open.push(sluice)
-  return { sluice, clock }
-}
+import { create, open } from './tables.js'
 
 const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve))
 

@@ -8,44 +8,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-
-interface Sample {
-  chart: string
-  series: string
-  x: number | string | null
-  unit: string
-  median: number
-  lower: number
-  upper: number
-  count: number
-}
-interface Chart {
-  id: string
-  title: string
-  kind: string
-  x: { label: string } | null
-  y: { label: string }
-  better: 'lower' | 'higher'
-}
-interface Question {
-  id: string
-  question: string
-  size: string
-  notMeasured: string[]
-  charts: Chart[]
-  samples: Sample[]
-  figures: { name: string; measured: number; spread?: { lower: number; upper: number }; most?: number; least?: number }[]
-  failed?: string[]
-}
-interface Run {
-  schema: number
-  startedAt: string
-  tookMs: number
-  small: boolean
-  machine: { cores: number; node: string; commit: string; loadAtStart: number[]; quiet: boolean; unquietBecause?: string }
-  rivals: { name: string; version?: string; what: string; absent?: string }[]
-  questions: Question[]
-}
+import type { Chart, Run, Sample } from './sample-run.js'
 
 const program = fileURLToPath(new URL('../bench/index.js', import.meta.url))
 const folder = mkdtempSync(join(tmpdir(), 'sluice-bench-test-'))

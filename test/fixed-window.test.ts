@@ -1,24 +1,14 @@
 /** Fixed windows beside an exact count for each window, and what such windows are known for. */
 import fc from 'fast-check'
-import { ManualClock, Sluice } from 'sluice'
 import { afterEach, describe, expect, it, vi } from 'vitest'
 import { announceSeed } from './crew.js'
 import { EVERY_STEP, ExactLog, firstDifference, ModelFixedWindow, START_NS, windowSteps, type WindowStep } from './window-models.js'
+import { create } from './tables.js'
 
 const DAY_MS = 86_400_000
-const open: Sluice[] = []
-
 afterEach(() => {
   vi.restoreAllMocks()
-  for (const sluice of open.splice(0)) sluice.close()
 })
-
-function create(startMs = 1000): { sluice: Sluice; clock: ManualClock } {
-  const clock = new ManualClock(startMs)
-  const sluice = Sluice.create({ capacity: 1000, clock })
-  open.push(sluice)
-  return { sluice, clock }
-}
 
 const sizes = fc.record({ limit: fc.constantFrom(1, 2, 3, 7, 10, 1000), windowMs: fc.constantFrom(1, 7, 1000, 60_000) })
 

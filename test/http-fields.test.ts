@@ -1,23 +1,11 @@
 /** What clients are told: fields that parse to what was meant, and a Retry-After at which a retry succeeds. */
 import fc from 'fast-check'
-import { ManualClock, Sluice, type Limiter } from 'sluice'
+import { Sluice, type Limiter } from 'sluice'
 import { Guard, plainReader, type Answer, type HeaderStyle, type LimitOptions, type PlainRequest } from 'sluice/http'
 import { parseDictionary, parseItem, parseList } from 'structured-headers'
-import { afterEach, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { announceSeed } from './crew.js'
-
-const open: Sluice[] = []
-
-afterEach(() => {
-  for (const sluice of open.splice(0)) sluice.close()
-})
-
-function create(startMs = 1000): { sluice: Sluice; clock: ManualClock } {
-  const clock = new ManualClock(startMs)
-  const sluice = Sluice.create({ capacity: 1000, clock })
-  open.push(sluice)
-  return { sluice, clock }
-}
+import { create } from './tables.js'
 
 const request: PlainRequest = { method: 'GET', url: '/', headers: {} }
 

@@ -1,23 +1,10 @@
 /** The leaky bucket: as a meter beside the exact token bucket, as a queue beside a plain list of departures. */
 import fc from 'fast-check'
-import { ManualClock, Sluice } from 'sluice'
-import { afterEach, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { announceSeed } from './crew.js'
 import { ModelBucket } from './model.js'
 import { toNs } from './window-models.js'
-
-const open: Sluice[] = []
-
-afterEach(() => {
-  for (const sluice of open.splice(0)) sluice.close()
-})
-
-function create(startMs = 1000): { sluice: Sluice; clock: ManualClock } {
-  const clock = new ManualClock(startMs)
-  const sluice = Sluice.create({ capacity: 1000, clock, maxThreads: 1 })
-  open.push(sluice)
-  return { sluice, clock }
-}
+import { create, open } from './tables.js'
 
 const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve))
 

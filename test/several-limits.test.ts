@@ -1,23 +1,10 @@
 /** Several limits on one key beside as many exact buckets: all of them, or none. */
 import fc from 'fast-check'
-import { ManualClock, Sluice } from 'sluice'
-import { afterEach, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { announceSeed, Crew, sum } from './crew.js'
 import { ModelBucket } from './model.js'
 import { toNs } from './window-models.js'
-
-const open: Sluice[] = []
-
-afterEach(() => {
-  for (const sluice of open.splice(0)) sluice.close()
-})
-
-function create(startMs = 1000): { sluice: Sluice; clock: ManualClock } {
-  const clock = new ManualClock(startMs)
-  const sluice = Sluice.create({ capacity: 1000, clock })
-  open.push(sluice)
-  return { sluice, clock }
-}
+import { create, open } from './tables.js'
 
 const UNIT_NS = 250_000
 

@@ -18,25 +18,13 @@
  * For w = W that is 2 x limit - 1 (if limit <= W / 2 ns).
  */
 import fc from 'fast-check'
-import { ManualClock, Sluice, type Limiter } from 'sluice'
-import { afterEach, describe, expect, it } from 'vitest'
+import { Sluice, type Limiter } from 'sluice'
+import { describe, expect, it } from 'vitest'
 import { announceSeed, Crew } from './crew.js'
 import {
   EVERY_STEP, ExactLog, firstDifference, ModelSlidingCounter, ModelSlottedWindow, START_NS, toNs, windowSteps, type ModelWindow, type WindowStep,
 } from './window-models.js'
-
-const open: Sluice[] = []
-
-afterEach(() => {
-  for (const sluice of open.splice(0)) sluice.close()
-})
-
-function create(startMs = 1000, capacity = 1000): { sluice: Sluice; clock: ManualClock } {
-  const clock = new ManualClock(startMs)
-  const sluice = Sluice.create({ capacity, clock })
-  open.push(sluice)
-  return { sluice, clock }
-}
+import { create, open } from './tables.js'
 
 interface Window {
   limit: number

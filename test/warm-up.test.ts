@@ -3,24 +3,11 @@
  * stored permits and a next free time.
  */
 import fc from 'fast-check'
-import { ManualClock, Sluice } from 'sluice'
 import { RateLimiter } from 'sluice/guava'
-import { afterEach, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { announceSeed } from './crew.js'
 import { toNs } from './window-models.js'
-
-const open: Sluice[] = []
-
-afterEach(() => {
-  for (const sluice of open.splice(0)) sluice.close()
-})
-
-function create(startMs = 1000): { sluice: Sluice; clock: ManualClock } {
-  const clock = new ManualClock(startMs)
-  const sluice = Sluice.create({ capacity: 1000, clock, maxThreads: 1 })
-  open.push(sluice)
-  return { sluice, clock }
-}
+import { create, open } from './tables.js'
 
 /** Guava's SmoothWarmingUp (31.1), in ns and doubles, with a zero warm-up that stores nothing. */
 class ModelWarmUp {

@@ -2,19 +2,18 @@
 // application, a router or a route.
 
 import type { NextFunction, Request, RequestHandler, Response } from 'express'
-import { Guard, type GuardOptions } from './guard.js'
-import { applyAnswer, nodeReader } from './node.js'
+import type { GuardOptions } from './guard.js'
+import { limitHttp } from './node.js'
 
 export * from './index.js'
 
 /** `app.use(limitExpress({ limits: [...] }))`, `app.get('/', limitExpress(...), ...)`. Throws for options that are wrong; what their functions throw goes to `next`. */
 export function limitExpress(options: GuardOptions<Request>): RequestHandler {
-  const guard = new Guard(options, nodeReader)
+  const guard = limitHttp(options)
   return (request: Request, response: Response, next: NextFunction): void => {
     let goesOn: boolean | Promise<boolean>
     try {
-      const answer = guard.decide(request)
-      goesOn = answer instanceof Promise ? answer.then((later) => applyAnswer(later, response)) : applyAnswer(answer, response)
+      goesOn = guard(request, response)
     } catch (error) {
       next(error)
       return

@@ -13,13 +13,13 @@ export const nodeReader: Reader<IncomingMessage> = {
   remoteAddress: (request) => peerAddress(request.socket),
 }
 
-export interface NodeGuard {
+export interface NodeGuard<Request = IncomingMessage> {
   /**
    * True if the request may go ahead, with the limits' header fields set on
    * `response`; false if it was refused and answered. A promise of that if one
    * of the guard's functions gave a promise; `await` takes either.
    */
-  (request: IncomingMessage, response: ServerResponse): boolean | Promise<boolean>
+  (request: Request, response: ServerResponse): boolean | Promise<boolean>
 }
 
 /**
@@ -27,7 +27,7 @@ export interface NodeGuard {
  * return`. Throws for options that are wrong; the guard throws, or rejects with,
  * what a function of the options throws.
  */
-export function limitHttp(options: GuardOptions<IncomingMessage>): NodeGuard {
+export function limitHttp<Request extends IncomingMessage = IncomingMessage>(options: GuardOptions<Request>): NodeGuard<Request> {
   const guard = new Guard(options, nodeReader)
   return (request, response) => {
     const answer = guard.decide(request)

@@ -204,8 +204,7 @@ export class LeasedLimiter {
 
   /** Where this thread counts in the table, among the 64-bit words. */
   #counter(counter: number): number {
-    const { at, lane } = this.#table
-    return (lane + at.LANE_STATS + this.#policy.number * at.STATS_BYTES + counter) / 8
+    return (this.#policy.statsAt + counter) / 8
   }
 
   #count(allowed: boolean): void {

@@ -1,8 +1,9 @@
 // What a user holds: a policy whose buckets are in Redis. The face is that of a
 // table's limiter, but that every call is one round trip and answers a promise.
 
-import { checkCost, checkDuration, checkInteger, checkOptions, SluiceError, unexpected } from '../errors.js'
+import { checkCost, checkDuration, checkOptions, SluiceError } from '../errors.js'
 import type { Key } from '../key.js'
+import { checkWait } from '../keyed.js'
 import type { Limiter, ReserveOptions, WaitOptions } from '../limiter.js'
 import { closed } from '../table.js'
 import { decisionWithout, type RedisDecision } from './degraded.js'
@@ -111,14 +112,9 @@ export class RedisLimiter {
    */
   async wait(key?: Key, cost = 1, options: WaitOptions = {}): Promise<void> {
     checkCost(cost)
-    checkOptions(options)
-    const { signal, timeoutMs = Infinity, maxWaiters = Infinity } = options
-    checkDuration('timeoutMs', timeoutMs)
-    if (maxWaiters !== Infinity) checkInteger('maxWaiters', maxWaiters, 0, Number.MAX_SAFE_INTEGER)
-    if (signal !== undefined && !(signal instanceof AbortSignal)) throw unexpected('signal', 'an AbortSignal', signal, 'AbortSignal')
-    signal?.throwIfAborted()
+    const checked = checkWait(options)
     const keys = this.#keysOf(key)
-    const whole = this.#wait(keys, key, cost, options)
+    const whole = this.#wait(keys, key, cost, checked)
     this.#waits.add(whole)
     try {
       await whole
@@ -127,8 +123,8 @@ export class RedisLimiter {
     }
   }
 
-  async #wait(keys: string[], key: Key | undefined, cost: number, options: WaitOptions): Promise<void> {
-    const { signal, timeoutMs = Infinity, maxWaiters = Infinity } = options
+  async #wait(keys: string[], key: Key | undefined, cost: number, options: ReturnType<typeof checkWait>): Promise<void> {
+    const { signal, timeoutMs, maxWaiters } = options
     const [id] = keys
     const waiting = this.#waiting.get(id) ?? 0
     const isCrowded = waiting >= maxWaiters
