@@ -1,16 +1,44 @@
 // Walks the table and counts what must not be there. Meant for a table at rest:
 // under way, a claim may show as BUSY and a word may be newer than its clock.
 
-import {
-  AHEAD_LIMIT, BUSY, FLAG_LEASE, FLAG_LINE, FLAG_SLIDING, LINE_OWNER_BITS, LINE_SET_BYTES, LINE_SLOT_COUNT, POLICY_FLAGS, HEADER_POLICY_COUNT, HEADER_POLICY_LOCK, LANE_BATCH, LANE_STATS, LOCKS, LOCK_BYTES, LOCK_COUNT, PIECE_BURST, PIECE_FLAGS,
-  POLICIES, POLICY_BITS, POLICY_BYTES, POLICY_LOCK, POLICY_VERSION, SET_BYTES, SLOTS_END, SLOT_STATE, SLOT_STEP, STATS_BYTES, STATS_LIVE, TAG_BITS,
-} from "./layout";
 import { nanoseconds, pieceOf, reading, translated } from "./clock";
+import {
+  AHEAD_LIMIT,
+  BUSY,
+  FLAG_LEASE,
+  FLAG_LINE,
+  FLAG_SLIDING,
+  HEADER_POLICY_COUNT,
+  HEADER_POLICY_LOCK,
+  LANE_BATCH,
+  LANE_STATS,
+  LINE_OWNER_BITS,
+  LINE_SET_BYTES,
+  LINE_SLOT_COUNT,
+  LOCK_BYTES,
+  LOCK_COUNT,
+  LOCKS,
+  PIECE_BURST,
+  PIECE_FLAGS,
+  POLICIES,
+  POLICY_BITS,
+  POLICY_BYTES,
+  POLICY_FLAGS,
+  POLICY_LOCK,
+  POLICY_VERSION,
+  SET_BYTES,
+  SLOT_STATE,
+  SLOT_STEP,
+  SLOTS_END,
+  STATS_BYTES,
+  STATS_LIVE,
+  TAG_BITS,
+} from "./layout";
 import { leaseLack } from "./lease";
 import { copyLine, lineLack, lineOf, otherLineSet } from "./line";
-import { lane, lineSetCount, lineSets, setCount, sets } from "./thread";
 import { slidingLack } from "./sliding";
 import { otherSet } from "./table";
+import { lane, lineSetCount, lineSets, setCount, sets } from "./thread";
 
 // The counts, left in the lane's batch as u32.
 export const AUDIT_USED: usize = 0;
@@ -53,7 +81,9 @@ export function audit(ms: f64): void {
   const now = nanoseconds(ms);
   memory.fill(lane + LANE_BATCH, 0, 32);
   const policies = u64(atomic.load<i32>(0, HEADER_POLICY_COUNT));
-  for (let number: u64 = 0; number <= policies; number++) store<u32>(lane + LANE_STATS + usize(number) * STATS_BYTES, 0, STATS_LIVE);
+  for (let number: u64 = 0; number <= policies; number++) {
+    store<u32>(lane + LANE_STATS + usize(number) * STATS_BYTES, 0, STATS_LIVE);
+  }
   const end = sets + usize(setCount) * SET_BYTES;
   for (let set = sets; set < end; set += SET_BYTES) {
     for (let slot = set; slot < set + SLOTS_END; slot += SLOT_STEP) {

@@ -13,16 +13,42 @@
 // The word of a slot is written by one swap by whoever decides; nobody holds
 // anything while deciding, so a thread that stops here stops nobody else.
 
-import {
-  BUSY, FLAG_SLIDING, HEADER_CLOCK_NS, LANE_KEY, LANE_SET_A, LANE_SET_B, LANE_SLOT, LANE_STATS, PIECE_BURST, PIECE_BURST_TOKENS,
-  PIECE_FLAGS, PIECE_TOKEN_SHIFT, POLICIES, POLICY_BYTES, POLICY_GLOBAL, POLICY_VERSION, READING_BURST_TOKENS, READING_FLOOR, READING_MOMENT,
-  READING_POLICY, READING_TOKEN_SHIFT, READING_V, READING_VERSION, SLOT_STATE, STATS_ALLOWED, STATS_BYTES, STATS_CONTENDED, STATS_DENIED, TAG_BITS,
-} from "./layout";
 import { isCurrent, isQuick, isWithinLife, pieceOf, policyOf, quickReading, translated } from "./clock";
-import { count, lane, PATIENCE, yieldTo } from "./thread";
-import { CLAIM_AGAIN, CLAIM_FULL, claim, find } from "./table";
-import { quickSliding, SLIDING_RARE, SLIDING_REFUSED } from "./sliding";
 import { CONSUME, decideAt, full, HINTED, LOOK_UP } from "./decide";
+import {
+  BUSY,
+  FLAG_SLIDING,
+  HEADER_CLOCK_NS,
+  LANE_KEY,
+  LANE_SET_A,
+  LANE_SET_B,
+  LANE_SLOT,
+  LANE_STATS,
+  PIECE_BURST,
+  PIECE_BURST_TOKENS,
+  PIECE_FLAGS,
+  PIECE_TOKEN_SHIFT,
+  POLICIES,
+  POLICY_BYTES,
+  POLICY_GLOBAL,
+  POLICY_VERSION,
+  READING_BURST_TOKENS,
+  READING_FLOOR,
+  READING_MOMENT,
+  READING_POLICY,
+  READING_TOKEN_SHIFT,
+  READING_V,
+  READING_VERSION,
+  SLOT_STATE,
+  STATS_ALLOWED,
+  STATS_BYTES,
+  STATS_CONTENDED,
+  STATS_DENIED,
+  TAG_BITS,
+} from "./layout";
+import { quickSliding, SLIDING_RARE, SLIDING_REFUSED } from "./sliding";
+import { claim, CLAIM_AGAIN, CLAIM_FULL, find } from "./table";
+import { count, lane, PATIENCE, yieldTo } from "./thread";
 
 /**
  * The plain decision for a key, with all that is rare elsewhere: 1 admitted, 0
@@ -84,13 +110,15 @@ export function allowKey(policy: usize, key: u64, a: usize, b: usize, cost: u32,
  * after, and the version at the end. V8 checks alignment and bounds of each.
  */
 // @ts-ignore: decorator
-@inline
+
 export function allowSlotAt(piece: usize, slot: usize, key: u64, cost: u32, now: i64): i32 {
   const policy = policyOf(piece);
   const version = load<u32>(policy, POLICY_VERSION);
   if (pieceOf(policy, version) != piece) return LOOK_UP;
   if (!isQuick(piece, now)) {
-    if (load<i32>(piece, PIECE_FLAGS) == FLAG_SLIDING && isWithinLife(piece, now)) return allowSlidingAt(piece, version, slot, key, cost, now);
+    if (load<i32>(piece, PIECE_FLAGS) == FLAG_SLIDING && isWithinLife(piece, now)) {
+      return allowSlidingAt(piece, version, slot, key, cost, now);
+    }
     store<u64>(lane, key, LANE_KEY);
     store<u32>(lane, u32(slot), LANE_SLOT);
     return decideAt(policy, CONSUME | HINTED, cost, now, 0);
@@ -114,12 +142,15 @@ export function allowSlotAt(piece: usize, slot: usize, key: u64, cost: u32, now:
  * be out of date: version and moment, compared here, are all that it hangs on.
  */
 // @ts-ignore: decorator
-@inline
+
 export function allowSlotByCell(stats: usize, slot: usize, key: u64, cost: u32): i32 {
   if (load<i64>(stats, READING_MOMENT) != ~load<i64>(0, HEADER_CLOCK_NS) && !readCell(stats)) return LOOK_UP;
   const v = load<u64>(stats, READING_V);
   const seen = atomic.load<u64>(slot, SLOT_STATE);
-  if (load<u64>(slot) != key || (seen & TAG_BITS) != (v & TAG_BITS) || !isCurrent(load<u32>(stats, READING_POLICY), load<u32>(stats, READING_VERSION))) return outOfDate(stats);
+  if (
+    load<u64>(slot) != key || (seen & TAG_BITS) != (v & TAG_BITS)
+    || !isCurrent(load<u32>(stats, READING_POLICY), load<u32>(stats, READING_VERSION))
+  ) return outOfDate(stats);
   const floor = load<u64>(stats, READING_FLOOR);
   const next = (seen > floor ? seen : floor) + (u64(cost) << load<i32>(stats, READING_TOKEN_SHIFT));
   if (next > v || cost > load<u32>(stats, READING_BURST_TOKENS)) return counted(stats, STATS_DENIED, 0);
@@ -129,13 +160,15 @@ export function allowSlotByCell(stats: usize, slot: usize, key: u64, cost: u32):
 
 /** The same for the policy's global bucket. */
 // @ts-ignore: decorator
-@inline
+
 export function allowGlobalByCell(stats: usize, cost: u32): i32 {
   if (load<i64>(stats, READING_MOMENT) != ~load<i64>(0, HEADER_CLOCK_NS) && !readCell(stats)) return LOOK_UP;
   const policy = usize(load<u32>(stats, READING_POLICY));
   const v = load<u64>(stats, READING_V);
   const seen = atomic.load<u64>(policy, POLICY_GLOBAL);
-  if ((seen & TAG_BITS) != (v & TAG_BITS) || !isCurrent(policy, load<u32>(stats, READING_VERSION))) return outOfDate(stats);
+  if ((seen & TAG_BITS) != (v & TAG_BITS) || !isCurrent(policy, load<u32>(stats, READING_VERSION))) {
+    return outOfDate(stats);
+  }
   const floor = load<u64>(stats, READING_FLOOR);
   const next = (seen > floor ? seen : floor) + (u64(cost) << load<i32>(stats, READING_TOKEN_SHIFT));
   if (next > v || cost > load<u32>(stats, READING_BURST_TOKENS)) return counted(stats, STATS_DENIED, 0);
@@ -168,7 +201,7 @@ function outOfDate(stats: usize): i32 {
 }
 
 // @ts-ignore: decorator
-@inline
+
 function counted(stats: usize, counter: usize, answer: i32): i32 {
   store<u64>(stats + counter, load<u64>(stats + counter) + 1);
   return answer;
@@ -176,7 +209,7 @@ function counted(stats: usize, counter: usize, answer: i32): i32 {
 
 /** The same for a sliding window counter. */
 // @ts-ignore: decorator
-@inline
+
 function allowSlidingAt(piece: usize, version: u32, slot: usize, key: u64, cost: u32, now: i64): i32 {
   const policy = policyOf(piece);
   const seen = atomic.load<u64>(slot, SLOT_STATE);
@@ -190,7 +223,7 @@ function allowSlidingAt(piece: usize, version: u32, slot: usize, key: u64, cost:
 
 /** The same for the policy's global bucket. */
 // @ts-ignore: decorator
-@inline
+
 export function allowGlobalQuickly(piece: usize, cost: u32, now: i64): i32 {
   const policy = policyOf(piece);
   const version = load<u32>(policy, POLICY_VERSION);
@@ -208,14 +241,14 @@ export function allowGlobalQuickly(piece: usize, cost: u32, now: i64): i32 {
 }
 
 // @ts-ignore: decorator
-@inline
+
 function admitted(policy: usize): i32 {
   count(policy, STATS_ALLOWED);
   return 1;
 }
 
 // @ts-ignore: decorator
-@inline
+
 function refused(policy: usize): i32 {
   count(policy, STATS_DENIED);
   return 0;
@@ -223,7 +256,7 @@ function refused(policy: usize): i32 {
 
 /** Another thread came first. */
 // @ts-ignore: decorator
-@inline
+
 function overtaken(policy: usize): i32 {
   count(policy, STATS_CONTENDED);
   return LOOK_UP;

@@ -1,11 +1,25 @@
 // Decisions of the kinds whose keys live in lines.
 
-import {
-  FLAG_PARTS, FLAG_RING, FLAG_SHADOW, FLAG_UNLIMITED, LANE_KEY, LANE_LINE, LANE_SET_A, LANE_SLOT, PIECE_BURST_TOKENS, PIECE_FLAGS, POLICY_GLOBAL,
-  POLICY_VERSION, STATS_ALLOWED, STATS_CONTENDED, STATS_DENIED, STATS_SHADOWED,
-} from "./layout";
 import { isCurrent, pieceOf } from "./clock";
 import { ANSWER, answer, CONSUME, full, giveUp, GLOBAL, HINTED, LOOK_UP } from "./decide";
+import {
+  FLAG_PARTS,
+  FLAG_RING,
+  FLAG_SHADOW,
+  FLAG_UNLIMITED,
+  LANE_KEY,
+  LANE_LINE,
+  LANE_SET_A,
+  LANE_SLOT,
+  PIECE_BURST_TOKENS,
+  PIECE_FLAGS,
+  POLICY_GLOBAL,
+  POLICY_VERSION,
+  STATS_ALLOWED,
+  STATS_CONTENDED,
+  STATS_DENIED,
+  STATS_SHADOWED,
+} from "./layout";
 import { claimLine, clearLine, copyLine, findLine, lineOf, otherLineSet, swapLine } from "./line";
 import { outAct, outDelayNs, outResetNs, outRetryNs, outTokens } from "./outcome";
 import { decideParts, restoreParts } from "./parts";
@@ -62,9 +76,10 @@ export function decideLine(policy: usize, mode: i32, cost: u32, now: i64, wait: 
     if (line == LINE_AGAIN) continue;
     if (line == LINE_LOST) return LOOK_UP;
     const patience = flags & FLAG_SHADOW ? 0 : wait;
-    const isGranted =
-      flags & FLAG_RING ? decideRing(piece, mode, cost, now, patience)
-      : flags & FLAG_PARTS ? decideParts(policy, mode, cost, now, patience)
+    const isGranted = flags & FLAG_RING
+      ? decideRing(piece, mode, cost, now, patience)
+      : flags & FLAG_PARTS
+      ? decideParts(policy, mode, cost, now, patience)
       : decideWarmUp(piece, mode, cost, now, patience);
     if (!isCurrent(policy, version)) continue;
     if (isGranted && mode & CONSUME && cost) {
@@ -106,9 +121,10 @@ export function restoreLine(policy: usize, mode: i32, cost: f64, act: u64, now: 
     const line = fetch(policy, mode, tries);
     if (line == LINE_AGAIN) continue;
     if (!line) return 0;
-    const isAny =
-      flags & FLAG_RING ? restoreRing(piece, cost, act)
-      : flags & FLAG_PARTS ? restoreParts(policy, cost, act, now)
+    const isAny = flags & FLAG_RING
+      ? restoreRing(piece, cost, act)
+      : flags & FLAG_PARTS
+      ? restoreParts(policy, cost, act, now)
       : restoreWarmUp(piece, cost, act, now);
     if (!isAny) return 0;
     if (swapLine(line)) return 1;

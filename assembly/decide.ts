@@ -1,17 +1,52 @@
 // The general decision: every kind of policy, every kind of question.
 
-import {
-  ADMIT, AHEAD_LIMIT, BUSY, FLAG_CUT_WAIT, FLAG_LINE, FLAG_PAY_LATER, FLAG_QUEUE, FLAG_SHADOW, FLAG_SLIDING, FLAG_STEP,
-  FLAG_UNLIMITED, HEADER_WHEN_FULL, LANE_ACT, LANE_DELAY_NS, LANE_KEY, LANE_REAL_MS, LANE_REMAINING, LANE_RESET_NS, LANE_RETRY_NS,
-  LANE_SET_A, LANE_SET_B, LANE_SLOT, LANE_TAKEN, LANE_TOKENS, PIECE_BURST, PIECE_BURST_TOKENS, PIECE_EXTRA, PIECE_FLAGS, PIECE_TOKEN_SHIFT,
-  POLICY_FLAGS, POLICY_GLOBAL, POLICY_VERSION, SLOT_STATE, STATS_ALLOWED, STATS_CONTENDED, STATS_DENIED, STATS_FULL_ALLOWED,
-  STATS_FULL_DENIED, STATS_SHADOWED, TAG_BITS,
-} from "./layout";
 import { isCurrent, nanoseconds, nanosecondsUntil, pieceOf, reading, translated, wholeNanosecondsUntil } from "./clock";
-import { count, lane, PATIENCE, yieldTo } from "./thread";
-import { CLAIM_AGAIN, CLAIM_FULL, claim, find } from "./table";
 import { decideLine } from "./decide-line";
+import {
+  ADMIT,
+  AHEAD_LIMIT,
+  BUSY,
+  FLAG_CUT_WAIT,
+  FLAG_LINE,
+  FLAG_PAY_LATER,
+  FLAG_QUEUE,
+  FLAG_SHADOW,
+  FLAG_SLIDING,
+  FLAG_STEP,
+  FLAG_UNLIMITED,
+  HEADER_WHEN_FULL,
+  LANE_ACT,
+  LANE_DELAY_NS,
+  LANE_KEY,
+  LANE_REAL_MS,
+  LANE_REMAINING,
+  LANE_RESET_NS,
+  LANE_RETRY_NS,
+  LANE_SET_A,
+  LANE_SET_B,
+  LANE_SLOT,
+  LANE_TAKEN,
+  LANE_TOKENS,
+  PIECE_BURST,
+  PIECE_BURST_TOKENS,
+  PIECE_EXTRA,
+  PIECE_FLAGS,
+  PIECE_TOKEN_SHIFT,
+  POLICY_FLAGS,
+  POLICY_GLOBAL,
+  POLICY_VERSION,
+  SLOT_STATE,
+  STATS_ALLOWED,
+  STATS_CONTENDED,
+  STATS_DENIED,
+  STATS_FULL_ALLOWED,
+  STATS_FULL_DENIED,
+  STATS_SHADOWED,
+  TAG_BITS,
+} from "./layout";
 import { decideSliding } from "./sliding";
+import { claim, CLAIM_AGAIN, CLAIM_FULL, find } from "./table";
+import { count, lane, PATIENCE, yieldTo } from "./thread";
 
 /** Consume what is granted; else only look. */
 export const CONSUME: i32 = 1;
@@ -47,7 +82,7 @@ export const LOOK_UP: i32 = 2;
 
 /** The slot that a general call works on, left in the lane: a global bucket's word looks like a slot's. */
 // @ts-ignore: decorator
-@inline
+
 export function target(policy: usize, mode: i32): usize {
   if (mode & GLOBAL) return policy + POLICY_GLOBAL - SLOT_STATE;
   const key = load<u64>(lane, LANE_KEY);
@@ -62,7 +97,7 @@ export function target(policy: usize, mode: i32): usize {
 
 /** True if `slot` still belongs to the key in the lane. */
 // @ts-ignore: decorator
-@inline
+
 export function isOurs(slot: usize, mode: i32): bool {
   return (mode & GLOBAL) != 0 || atomic.load<u64>(slot) == load<u64>(lane, LANE_KEY);
 }
@@ -133,7 +168,9 @@ export function decideAt(policy: usize, mode: i32, cost: u32, now: i64, maxWait:
     let need = u64(cost) << shift;
     if (u64(cost) > most) need = AHEAD_LIMIT;
     // A fixed window's cost never straddles two: what is left of one lapses.
-    if (flags & FLAG_STEP && !(mode & DEBT) && z + need > v && need && need <= burst) z = windowStart(z, need, v, burst);
+    if (flags & FLAG_STEP && !(mode & DEBT) && z + need > v && need && need <= burst) {
+      z = windowStart(z, need, v, burst);
+    }
     let next = z + need;
     // Paying later, a cost waits for what others took, not for its own.
     const act = flags & FLAG_PAY_LATER ? z : next;
@@ -148,11 +185,28 @@ export function decideAt(policy: usize, mode: i32, cost: u32, now: i64, maxWait:
 
     if (isGranted && mode & CONSUME && cost) {
       if (!slot) {
-        const claimed = claim(policy, version, load<u64>(lane, LANE_KEY), load<u32>(lane, LANE_SET_A), load<u32>(lane, LANE_SET_B), next, now, tries);
+        const claimed = claim(
+          policy,
+          version,
+          load<u64>(lane, LANE_KEY),
+          load<u32>(lane, LANE_SET_A),
+          load<u32>(lane, LANE_SET_B),
+          next,
+          now,
+          tries,
+        );
         if (claimed == CLAIM_AGAIN) continue;
         if (claimed == CLAIM_FULL) {
           const answered = full(policy);
-          if (mode & ANSWER) answer(f64(burst) / f64(u64(1) << shift), answered ? 0 : nanosecondsUntil(piece, now, v, v + burst), 0, 0, 0);
+          if (mode & ANSWER) {
+            answer(
+              f64(burst) / f64(u64(1) << shift),
+              answered ? 0 : nanosecondsUntil(piece, now, v, v + burst),
+              0,
+              0,
+              0,
+            );
+          }
           return answered;
         }
       } else if (atomic.cmpxchg<u64>(slot, seen, next, SLOT_STATE) != seen) {
@@ -203,4 +257,3 @@ export function answer(tokens: f64, retryNs: f64, resetNs: f64, delayNs: f64, ac
   store<f64>(lane, delayNs, LANE_DELAY_NS);
   store<u64>(lane, act, LANE_ACT);
 }
-

@@ -5,28 +5,41 @@
 // since the table's epoch (for the calls named allow, a negative one means the
 // table's clock cell), and a virtual time crosses as two 32-bit halves.
 
-import { BATCH_MAX, LANE_ANSWERS, LANE_KEY } from "./layout";
-import { allowGlobalByCell as byGlobal, allowGlobalQuickly, allowKey, allowSlotAt, allowSlotByCell as bySlot } from "./bucket";
+import {
+  allowGlobalByCell as byGlobal,
+  allowGlobalQuickly,
+  allowKey,
+  allowSlotAt,
+  allowSlotByCell as bySlot,
+} from "./bucket";
 import { moment, policyOf } from "./clock";
 import { CONSUME, decideAt, GLOBAL, LOOK_UP } from "./decide";
+import { batchEntry, firstSet, hashAt, hashNumber, keepInBatch, keyWord, TEXT, touchBatch } from "./key";
+import { BATCH_MAX, LANE_ANSWERS, LANE_KEY } from "./layout";
 import { takeKey, takeLeased } from "./lease";
 import { restore } from "./restore";
-import { batchEntry, firstSet, hashAt, hashNumber, keepInBatch, keyWord, TEXT, touchBatch } from "./key";
-import { lane } from "./thread";
 import { otherSet } from "./table";
+import { lane } from "./thread";
 
-export * from "./layout";
-export { enter, lineSetsOffset, setsOffset } from "./thread";
-export { recover } from "./table";
-export { keyEnd, keyOfBytes, keyOfNumber, keyOfWords, keyPart, LANE_PART } from "./key";
-export { TEXT, WIDE_TEXT, NUMBER, BIGINT, WIDE_BIGINT, BYTES } from "./key";
-export { decide, LOOK_UP, ANSWER, AS_OF, CONSUME, DEBT, EVEN_NEVER, GLOBAL } from "./decide";
-export { deposit, leased, takeBack, LEASE_ASK, LEASE_PAUSE, LEASE_SHORT } from "./lease";
-export { setTokens, translateAct, untilAct } from "./restore";
-export { append, publish, readingOf, retag, POLICY_MOVED, POLICY_LOCKED } from "./policy";
 export {
-  audit, AUDIT_USED, AUDIT_FRESH, AUDIT_BUSY, AUDIT_TORN, AUDIT_DOUBLES, AUDIT_STRANGERS, AUDIT_LOCKS,
+  audit,
+  AUDIT_BUSY,
+  AUDIT_DOUBLES,
+  AUDIT_FRESH,
+  AUDIT_LOCKS,
+  AUDIT_STRANGERS,
+  AUDIT_TORN,
+  AUDIT_USED,
 } from "./audit";
+export { ANSWER, AS_OF, CONSUME, DEBT, decide, EVEN_NEVER, GLOBAL, LOOK_UP } from "./decide";
+export { keyEnd, keyOfBytes, keyOfNumber, keyOfWords, keyPart, LANE_PART } from "./key";
+export { BIGINT, BYTES, NUMBER, TEXT, WIDE_BIGINT, WIDE_TEXT } from "./key";
+export * from "./layout";
+export { deposit, LEASE_ASK, LEASE_PAUSE, LEASE_SHORT, leased, takeBack } from "./lease";
+export { append, POLICY_LOCKED, POLICY_MOVED, publish, readingOf, retag } from "./policy";
+export { setTokens, translateAct, untilAct } from "./restore";
+export { recover } from "./table";
+export { enter, lineSetsOffset, setsOffset } from "./thread";
 
 /** Decides for the Latin-1 text of `length` bytes in the lane. */
 export function allowText(policy: usize, length: u32, cost: u32, ms: f64): i32 {
@@ -132,4 +145,3 @@ export function refund(policy: usize, mode: i32, cost: f64, ms: f64): i32 {
 export function cancel(policy: usize, mode: i32, cost: f64, actLow: u32, actHigh: u32, ms: f64): i32 {
   return restore(policy, mode, cost, (u64(actHigh) << 32) | u64(actLow), ms);
 }
-

@@ -310,7 +310,10 @@ export const AHEAD_LIMIT: u64 = 1 << 59;
 // What one part writes another verifies; what must not overlap fails to compile.
 if (usize(PAGE_SETS) * SET_BYTES != 4096) ERROR("a page of sets is no page of memory");
 if (SLOTS_END > SLOT_STATE) ERROR("key words run into state words");
-if (LEASE_SIDE <= TAG_BITS || LEASE_SIZE_BITS << LEASE_SIZE_SHIFT >= LEASE_TOLD || LEASE_MOST << LEASE_TOKENS_SHIFT >> LEASE_END_SHIFT) ERROR("parts of a leased word overlap");
+if (
+  LEASE_SIDE <= TAG_BITS || LEASE_SIZE_BITS << LEASE_SIZE_SHIFT >= LEASE_TOLD
+  || LEASE_MOST << LEASE_TOKENS_SHIFT >> LEASE_END_SHIFT
+) ERROR("parts of a leased word overlap");
 if (POLICIES % POLICY_BYTES != 0 || POLICY_BYTES & (POLICY_BYTES - 1)) ERROR("a record must be found from within");
 if (THREADS % 64 != 0) ERROR("lanes must start on a cache line");
 if (POLICY_NAME + usize(POLICY_NAME_MAX) > POLICY_PIECE) ERROR("a name runs into its clock");

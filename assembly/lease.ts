@@ -25,14 +25,39 @@
 // one of the last deposit, and none outlives the end of the deposit that follows
 // its own: it is spent within two lives of a deposit, or never.
 
-import {
-  ADMIT, BUSY, HEADER_WHEN_FULL, LANE_KEY, LANE_REMAINING, LANE_RESET_NS, LANE_RETRY_NS, LANE_SET_A, LANE_SET_B, LANE_TOKENS, LEASE_END_SHIFT, LEASE_HELD, LEASE_MOST, LEASE_SIDE, LEASE_SIZE_BITS, LEASE_SIZE_SHIFT,
-  LEASE_STEP_SHIFT, LEASE_TOKENS_SHIFT, LEASE_TOLD, POLICY_EXTRA, POLICY_GLOBAL, POLICY_VERSION, SLOT_STATE, STATS_ALLOWED, STATS_CONTENDED, STATS_DENIED, TAG_BITS,
-} from "./layout";
 import { nanoseconds } from "./clock";
 import { full, GLOBAL, isOurs, target } from "./decide";
+import {
+  ADMIT,
+  BUSY,
+  HEADER_WHEN_FULL,
+  LANE_KEY,
+  LANE_REMAINING,
+  LANE_RESET_NS,
+  LANE_RETRY_NS,
+  LANE_SET_A,
+  LANE_SET_B,
+  LANE_TOKENS,
+  LEASE_END_SHIFT,
+  LEASE_HELD,
+  LEASE_MOST,
+  LEASE_SIDE,
+  LEASE_SIZE_BITS,
+  LEASE_SIZE_SHIFT,
+  LEASE_STEP_SHIFT,
+  LEASE_TOKENS_SHIFT,
+  LEASE_TOLD,
+  POLICY_EXTRA,
+  POLICY_GLOBAL,
+  POLICY_VERSION,
+  SLOT_STATE,
+  STATS_ALLOWED,
+  STATS_CONTENDED,
+  STATS_DENIED,
+  TAG_BITS,
+} from "./layout";
+import { claim, CLAIM_AGAIN, CLAIM_FULL, find } from "./table";
 import { count, lane, PATIENCE, yieldTo } from "./thread";
-import { CLAIM_AGAIN, CLAIM_FULL, claim, find } from "./table";
 
 /** In an answer of `takeLeased`: the caller holds the flag now, and is to ask for more. */
 export const LEASE_ASK: i32 = 2;
@@ -41,42 +66,43 @@ const LOW_SHIFT: u64 = 2;
 
 /** True until the word lapses. */
 // @ts-ignore: decorator
-@inline
+
 function isLive(word: u64, now: i64): bool {
   return now >> LEASE_STEP_SHIFT < i64(word >> LEASE_END_SHIFT);
 }
 
 // @ts-ignore: decorator
-@inline
+
 function tokensOf(word: u64): u64 {
   return (word >> LEASE_TOKENS_SHIFT) & LEASE_MOST;
 }
 
 /** The tokens of a word that has not lapsed by now. */
 // @ts-ignore: decorator
-@inline
+
 function leftOf(word: u64, now: i64): u64 {
   return isLive(word, now) ? tokensOf(word) : 0;
 }
 
 // @ts-ignore: decorator
-@inline
+
 function sizeOf(word: u64): u64 {
   return (word >> LEASE_SIZE_SHIFT) & LEASE_SIZE_BITS;
 }
 
 /** An end that has come by `ns`, in its place in a word. */
 // @ts-ignore: decorator
-@inline
+
 function endAt(ns: i64): u64 {
   return u64(ns >> LEASE_STEP_SHIFT) << LEASE_END_SHIFT;
 }
 
 /** The bits below the end, with so many tokens. */
 // @ts-ignore: decorator
-@inline
+
 function holding(word: u64, tokens: u64): u64 {
-  return (word & ~((LEASE_MOST << LEASE_TOKENS_SHIFT) | (u64.MAX_VALUE << LEASE_END_SHIFT))) | (tokens << LEASE_TOKENS_SHIFT);
+  return (word & ~((LEASE_MOST << LEASE_TOKENS_SHIFT) | (u64.MAX_VALUE << LEASE_END_SHIFT)))
+    | (tokens << LEASE_TOKENS_SHIFT);
 }
 
 /** How much a slot lacks, for who may be evicted: 0 if it has lapsed, else less than any bucket, since no limit is lost with it. */
@@ -86,7 +112,7 @@ export function leaseLack(word: u64, now: i64): f64 {
 
 /** ns for which whoever asks holds the flag. */
 // @ts-ignore: decorator
-@inline
+
 function holdNs(policy: usize): i64 {
   return i64(load<f64>(policy, POLICY_EXTRA));
 }
@@ -156,9 +182,10 @@ export function takeLeased(policy: usize, key: u64, a: usize, b: usize, cost: u3
 
 /** True if little is left, of a deposit that was not short, and if that little does not lapse before the flag would. */
 // @ts-ignore: decorator
-@inline
+
 function isTimeToAsk(policy: usize, word: u64, left: u64, now: i64): bool {
-  return !left || (!(word & LEASE_TOLD) && left <= (u64(1) << sizeOf(word)) >> LOW_SHIFT && isLive(word, now + holdNs(policy)));
+  return !left
+    || (!(word & LEASE_TOLD) && left <= (u64(1) << sizeOf(word)) >> LOW_SHIFT && isLive(word, now + holdNs(policy)));
 }
 
 /** What a deposit is beside its tokens: short, */
@@ -184,7 +211,16 @@ export function deposit(policy: usize, mode: i32, tokens: u32, endMs: f64, as: i
       const version = atomic.load<u32>(policy, POLICY_VERSION);
       const added = min(u64(tokens), LEASE_MOST);
       const word = end | (added << LEASE_TOKENS_SHIFT) | flags | (sizeFor(added) << LEASE_SIZE_SHIFT);
-      const claimed = claim(policy, version, load<u64>(lane, LANE_KEY), load<u32>(lane, LANE_SET_A), load<u32>(lane, LANE_SET_B), word, now, tries);
+      const claimed = claim(
+        policy,
+        version,
+        load<u64>(lane, LANE_KEY),
+        load<u32>(lane, LANE_SET_A),
+        load<u32>(lane, LANE_SET_B),
+        word,
+        now,
+        tries,
+      );
       if (claimed == CLAIM_AGAIN) continue;
       return claimed == CLAIM_FULL ? 0 : u32(added);
     }
@@ -198,7 +234,8 @@ export function deposit(policy: usize, mode: i32, tokens: u32, endMs: f64, as: i
     const kept = min(leftOf(seen, now), u64(1) << size);
     const added = min(u64(tokens), LEASE_MOST - kept);
     if (!added && kept) end = min(end, seen >> LEASE_END_SHIFT << LEASE_END_SHIFT);
-    const next = end | ((kept + added) << LEASE_TOKENS_SHIFT) | flags | ((added ? sizeFor(added) : size) << LEASE_SIZE_SHIFT) | (seen & LEASE_SIDE);
+    const next = end | ((kept + added) << LEASE_TOKENS_SHIFT) | flags
+      | ((added ? sizeFor(added) : size) << LEASE_SIZE_SHIFT) | (seen & LEASE_SIDE);
     if (atomic.cmpxchg<u64>(slot, seen, next, SLOT_STATE) == seen) return u32(added);
     count(policy, STATS_CONTENDED);
   }
@@ -237,25 +274,33 @@ export function leased(policy: usize, mode: i32, ms: f64): i32 {
 /** `takeLeased` for the lane's key, or the global word. */
 export function takeKey(policy: usize, mode: i32, cost: u32, countsRefusal: i32, now: i64): i32 {
   if (mode & GLOBAL) return takeLeased(policy, 0, 0, 0, cost, countsRefusal, now);
-  return takeLeased(policy, load<u64>(lane, LANE_KEY), load<u32>(lane, LANE_SET_A), load<u32>(lane, LANE_SET_B), cost, countsRefusal, now);
+  return takeLeased(
+    policy,
+    load<u64>(lane, LANE_KEY),
+    load<u32>(lane, LANE_SET_A),
+    load<u32>(lane, LANE_SET_B),
+    cost,
+    countsRefusal,
+    now,
+  );
 }
 
 /** The size of a deposit. */
 // @ts-ignore: decorator
-@inline
+
 function sizeFor(tokens: u64): u64 {
   return tokens ? min(63 - clz(tokens), LEASE_SIZE_BITS) : 0;
 }
 
 // @ts-ignore: decorator
-@inline
+
 function admitted(policy: usize, asks: i32): i32 {
   count(policy, STATS_ALLOWED);
   return 1 | asks;
 }
 
 // @ts-ignore: decorator
-@inline
+
 function refused(policy: usize, counts: i32, asks: i32): i32 {
   if (counts) count(policy, STATS_DENIED);
   return asks;

@@ -18,12 +18,33 @@
 // dies there all the same leaves the line locked: `recover` opens it. It may
 // then hold a part of that writer's last charge.
 
-import {
-  EVICT, FLAG_PARTS, FLAG_RING, HEADER_WHEN_FULL, LANE_HELD, LANE_LINE, LANE_PIECE, LINE_BYTES, LINE_GROUP_SETS, LINE_OWNER_BITS,
-  LINE_SET_BYTES, LINE_SLOT_COUNT, LINE_VERSION_STEP, PIECE_FLAGS, POLICIES, POLICY_BITS, POLICY_BYTES,
-  POLICY_VERSION, SLOT_STEP, STATS_CLAIMED, STATS_CONTENDED, STATS_EVICTED, THREADS, THREAD_BYTES,
-} from "./layout";
 import { pieceOf } from "./clock";
+import {
+  EVICT,
+  FLAG_PARTS,
+  FLAG_RING,
+  HEADER_WHEN_FULL,
+  LANE_HELD,
+  LANE_LINE,
+  LANE_PIECE,
+  LINE_BYTES,
+  LINE_GROUP_SETS,
+  LINE_OWNER_BITS,
+  LINE_SET_BYTES,
+  LINE_SLOT_COUNT,
+  LINE_VERSION_STEP,
+  PIECE_FLAGS,
+  POLICIES,
+  POLICY_BITS,
+  POLICY_BYTES,
+  POLICY_VERSION,
+  SLOT_STEP,
+  STATS_CLAIMED,
+  STATS_CONTENDED,
+  STATS_EVICTED,
+  THREAD_BYTES,
+  THREADS,
+} from "./layout";
 import { partsLack } from "./parts";
 import { ringLack } from "./ring";
 import { CLAIM_AGAIN, CLAIM_FULL, CLAIM_TAKEN, matches, stripeOf } from "./table";
@@ -45,14 +66,14 @@ export function findLine(key: u64, a: usize, b: usize): usize {
 
 /** The line of a slot. */
 // @ts-ignore: decorator
-@inline
+
 export function lineOf(slot: usize): usize {
   return (slot & ~(LINE_SET_BYTES - 1)) + LINE_BYTES + (slot & (LINE_BYTES - 1)) * (LINE_BYTES / SLOT_STEP);
 }
 
 /** Copies all of a line but its lock word: written out, as it stands under a lock. */
 // @ts-ignore: decorator
-@inline
+
 function copyState(from: usize, to: usize): void {
   store<u32>(to, load<u32>(from, 4), 4);
   store<u64>(to, load<u64>(from, 8), 8);
@@ -120,7 +141,9 @@ export function claimLine(policy: usize, key: u64, a: usize, b: usize, now: i64,
   }
   const first = usedA <= usedB ? a : b;
   for (let i: usize = 0; i < 2 * usize(LINE_SLOT_COUNT) && least > 0; i++) {
-    const slot = i < usize(LINE_SLOT_COUNT) ? first + i * SLOT_STEP : (a ^ b ^ first) + (i - usize(LINE_SLOT_COUNT)) * SLOT_STEP;
+    const slot = i < usize(LINE_SLOT_COUNT)
+      ? first + i * SLOT_STEP
+      : (a ^ b ^ first) + (i - usize(LINE_SLOT_COUNT)) * SLOT_STEP;
     const slotKey = atomic.load<u64>(slot);
     if (!copyLine(lineOf(slot)) || atomic.load<u64>(slot) != slotKey) continue;
     const lacking = slotKey ? lineLack(POLICIES + usize(slotKey & POLICY_BITS) * POLICY_BYTES, now) : 0;

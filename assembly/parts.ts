@@ -6,19 +6,33 @@
 // bucket.ts. A cost is charged to all as of one moment: now, or the first at
 // which all have room.
 
-import {
-  AHEAD_LIMIT, FLAG_UNLIMITED, LANE_LIMIT, LANE_LINE, LANE_REAL_MS, LANE_TAKEN, PIECE_BURST, PIECE_BURST_TOKENS, PIECE_FLAGS, PIECE_TOKEN_SHIFT,
-  POLICIES, POLICY_BYTES, POLICY_PARTS, POLICY_PART_COUNT, POLICY_VERSION, TAG_BITS,
-} from "./layout";
 import { nanoseconds, pieceOf, reading, translated, wholeNanosecondsUntil } from "./clock";
 import { ANSWER, AS_OF, CONSUME, DEBT } from "./decide";
+import {
+  AHEAD_LIMIT,
+  FLAG_UNLIMITED,
+  LANE_LIMIT,
+  LANE_LINE,
+  LANE_REAL_MS,
+  LANE_TAKEN,
+  PIECE_BURST,
+  PIECE_BURST_TOKENS,
+  PIECE_FLAGS,
+  PIECE_TOKEN_SHIFT,
+  POLICIES,
+  POLICY_BYTES,
+  POLICY_PART_COUNT,
+  POLICY_PARTS,
+  POLICY_VERSION,
+  TAG_BITS,
+} from "./layout";
 import { setOutcome } from "./outcome";
 import { lane } from "./thread";
 
 const WORDS: usize = 8;
 
 // @ts-ignore: decorator
-@inline
+
 function wordAt(i: i32): usize {
   return lane + LANE_LINE + WORDS + usize(i) * 8;
 }
@@ -31,7 +45,7 @@ function pieceOfPart(policy: usize, i: i32): usize {
 
 /** The word of limit `i`, in its piece's units, not before its bucket was full. */
 // @ts-ignore: decorator
-@inline
+
 function wordOf(piece: usize, i: i32, v: u64): u64 {
   const word = load<u64>(wordAt(i));
   const z = (word & TAG_BITS) == (v & TAG_BITS) ? word : translated(piece, word);

@@ -5,12 +5,43 @@
 // writer that dies under the lock leaves the old piece, or the old count, in
 // force; `recover` then opens the lock.
 
+import { isCurrent, nanoseconds, pieceOf, reading, translated } from "./clock";
 import {
-  PARTS_MAX, POLICY_PARTS, POLICY_PART_COUNT, FLAG_PARTS, LINE_SET_BYTES, LINE_SLOT_COUNT, HEADER_POLICY_COUNT, HEADER_POLICY_LOCK, LANE_ACT, LANE_NAME, LANE_PARTS, LANE_PIECE, PIECE_BYTES, POLICIES, POLICY_BURST,
-  POLICY_BYTES, POLICY_COUNT, POLICY_EXTRA, POLICY_FLAGS, POLICY_GLOBAL, POLICY_KIND, POLICY_LOCK, POLICY_NAME, POLICY_NAME_BYTES,
-  POLICY_NAME_MAX, POLICY_PIECE, POLICY_RATE, POLICY_BITS, POLICY_VERSION, SET_BYTES, SLOTS_END, SLOT_STATE, SLOT_STEP, TAG_BITS,
+  FLAG_PARTS,
+  HEADER_POLICY_COUNT,
+  HEADER_POLICY_LOCK,
+  LANE_ACT,
+  LANE_NAME,
+  LANE_PARTS,
+  LANE_PIECE,
+  LINE_SET_BYTES,
+  LINE_SLOT_COUNT,
+  PARTS_MAX,
+  PIECE_BYTES,
+  POLICIES,
+  POLICY_BITS,
+  POLICY_BURST,
+  POLICY_BYTES,
+  POLICY_COUNT,
+  POLICY_EXTRA,
+  POLICY_FLAGS,
+  POLICY_GLOBAL,
+  POLICY_KIND,
+  POLICY_LOCK,
+  POLICY_NAME,
+  POLICY_NAME_BYTES,
+  POLICY_NAME_MAX,
+  POLICY_PART_COUNT,
+  POLICY_PARTS,
+  POLICY_PIECE,
+  POLICY_RATE,
+  POLICY_VERSION,
+  SET_BYTES,
+  SLOT_STATE,
+  SLOT_STEP,
+  SLOTS_END,
+  TAG_BITS,
 } from "./layout";
-import { nanoseconds, pieceOf, reading, translated, isCurrent } from "./clock";
 import { copyLine, lineOf, swapLine } from "./line";
 import { retagPart } from "./parts";
 import { lane, lineSetCount, lineSets, owner, setCount, sets } from "./thread";
@@ -70,7 +101,7 @@ export function readingOf(policy: usize, ms: f64): u64 {
 
 /** Rewrites a word that carries `tag`, while `slot` (0: the global bucket) is the policy's. */
 // @ts-ignore: decorator
-@inline
+
 function retagWord(policy: usize, slot: usize, at: usize, tag: u64): void {
   const number = u64((policy - POLICIES) / POLICY_BYTES);
   while (true) {

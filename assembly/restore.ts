@@ -1,15 +1,28 @@
 // Giving back, setting by hand, and asking when a reservation may act.
 
-import {
-  AHEAD_LIMIT, BUSY, FLAG_LINE, FLAG_RING, FLAG_SLIDING, FLAG_UNLIMITED, LANE_ACT, PIECE_BURST, PIECE_FLAGS, PIECE_TOKEN_SHIFT, POLICY_FLAGS, POLICY_VERSION, SLOT_STATE,
-  STATS_CONTENDED, TAG_BITS,
-} from "./layout";
 import { isCurrent, nanoseconds, pieceOf, reading, translated, wholeNanosecondsUntil } from "./clock";
-import { count, lane, PATIENCE, yieldTo } from "./thread";
 import { isOurs, target } from "./decide";
 import { resetLine, restoreLine } from "./decide-line";
+import {
+  AHEAD_LIMIT,
+  BUSY,
+  FLAG_LINE,
+  FLAG_RING,
+  FLAG_SLIDING,
+  FLAG_UNLIMITED,
+  LANE_ACT,
+  PIECE_BURST,
+  PIECE_FLAGS,
+  PIECE_TOKEN_SHIFT,
+  POLICY_FLAGS,
+  POLICY_VERSION,
+  SLOT_STATE,
+  STATS_CONTENDED,
+  TAG_BITS,
+} from "./layout";
 import { untilRingAct } from "./ring";
 import { restored, untilSlidingAct } from "./sliding";
+import { count, lane, PATIENCE, yieldTo } from "./thread";
 
 /**
  * Gives tokens back: 1 if some were. With `act` 0 it is a plain refund, which

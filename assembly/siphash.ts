@@ -42,13 +42,24 @@ export function sipHash(from: usize, length: u32, total: u32, key0: u64, key1: u
       word = u64(load<u32>(from)) | (u64(load<u32>(from, 4)) << 32);
     } else {
       if (!isEnd || from > last) break;
-      word = ((u64(load<u32>(from)) | (u64(load<u32>(from, 4)) << 32)) & ((1 << (u64(length & 7) << 3)) - 1)) | (u64(total) << 56);
+      word = ((u64(load<u32>(from)) | (u64(load<u32>(from, 4)) << 32)) & ((1 << (u64(length & 7) << 3)) - 1))
+        | (u64(total) << 56);
     }
     v3 ^= word;
-    v0 += v1; v1 = rotl<u64>(v1, 13); v1 ^= v0; v0 = rotl<u64>(v0, 32);
-    v2 += v3; v3 = rotl<u64>(v3, 16); v3 ^= v2;
-    v0 += v3; v3 = rotl<u64>(v3, 21); v3 ^= v0;
-    v2 += v1; v1 = rotl<u64>(v1, 17); v1 ^= v2; v2 = rotl<u64>(v2, 32);
+    v0 += v1;
+    v1 = rotl<u64>(v1, 13);
+    v1 ^= v0;
+    v0 = rotl<u64>(v0, 32);
+    v2 += v3;
+    v3 = rotl<u64>(v3, 16);
+    v3 ^= v2;
+    v0 += v3;
+    v3 = rotl<u64>(v3, 21);
+    v3 ^= v0;
+    v2 += v1;
+    v1 = rotl<u64>(v1, 17);
+    v1 ^= v2;
+    v2 = rotl<u64>(v2, 32);
     v0 ^= word;
     from += 8;
   }
@@ -66,10 +77,20 @@ export function sipHash(from: usize, length: u32, total: u32, key0: u64, key1: u
       sipLow = v0 ^ v1 ^ v2 ^ v3;
       v1 ^= 0xdd;
     }
-    v0 += v1; v1 = rotl<u64>(v1, 13); v1 ^= v0; v0 = rotl<u64>(v0, 32);
-    v2 += v3; v3 = rotl<u64>(v3, 16); v3 ^= v2;
-    v0 += v3; v3 = rotl<u64>(v3, 21); v3 ^= v0;
-    v2 += v1; v1 = rotl<u64>(v1, 17); v1 ^= v2; v2 = rotl<u64>(v2, 32);
+    v0 += v1;
+    v1 = rotl<u64>(v1, 13);
+    v1 ^= v0;
+    v0 = rotl<u64>(v0, 32);
+    v2 += v3;
+    v3 = rotl<u64>(v3, 16);
+    v3 ^= v2;
+    v0 += v3;
+    v3 = rotl<u64>(v3, 21);
+    v3 ^= v0;
+    v2 += v1;
+    v1 = rotl<u64>(v1, 17);
+    v1 ^= v2;
+    v2 = rotl<u64>(v2, 32);
   }
   sipHigh = v0 ^ v1 ^ v2 ^ v3;
 }

@@ -16,14 +16,29 @@
 // A reservation moves the word on to the window in which it acts; until then
 // the word is ahead of the clock, and nobody else acts before.
 
-import {
-  BUSY, LANE_KEY, LANE_SET_A, LANE_SET_B, PIECE_BURST_TOKENS, PIECE_EXTRA, PIECE_FLAGS, PIECE_T0, PIECE_TOKEN_SHIFT,
-  POLICY_VERSION, SLOT_STATE, STATS_ALLOWED, STATS_CONTENDED, STATS_DENIED, STATS_SHADOWED, TAG_BITS, FLAG_SHADOW,
-} from "./layout";
 import { highProduct, isCurrent, pieceOf, sinceStart, windowsIn } from "./clock";
-import { count, lane, PATIENCE, yieldTo } from "./thread";
-import { CLAIM_AGAIN, CLAIM_FULL, claim } from "./table";
 import { ANSWER, answer, CONSUME, DEBT, full, giveUp, isOurs, LOOK_UP, LOST, target } from "./decide";
+import {
+  BUSY,
+  FLAG_SHADOW,
+  LANE_KEY,
+  LANE_SET_A,
+  LANE_SET_B,
+  PIECE_BURST_TOKENS,
+  PIECE_EXTRA,
+  PIECE_FLAGS,
+  PIECE_T0,
+  PIECE_TOKEN_SHIFT,
+  POLICY_VERSION,
+  SLOT_STATE,
+  STATS_ALLOWED,
+  STATS_CONTENDED,
+  STATS_DENIED,
+  STATS_SHADOWED,
+  TAG_BITS,
+} from "./layout";
+import { claim, CLAIM_AGAIN, CLAIM_FULL } from "./table";
+import { count, lane, PATIENCE, yieldTo } from "./thread";
 
 /** Windows are numbered from 1, so that a zero word is older than all. */
 const FIRST_WINDOW: u64 = 1;
@@ -161,7 +176,16 @@ export function decideSliding(policy: usize, mode: i32, cost: u32, now: i64, wai
       const sum = actCounted + cost > mask ? mask : actCounted + cost;
       const next = (act << (2 * bits + 2)) | (actFormer << (bits + 2)) | (sum << 2);
       if (!slot) {
-        const claimed = claim(policy, version, load<u64>(lane, LANE_KEY), load<u32>(lane, LANE_SET_A), load<u32>(lane, LANE_SET_B), next, now, tries);
+        const claimed = claim(
+          policy,
+          version,
+          load<u64>(lane, LANE_KEY),
+          load<u32>(lane, LANE_SET_A),
+          load<u32>(lane, LANE_SET_B),
+          next,
+          now,
+          tries,
+        );
         if (claimed == CLAIM_AGAIN) continue;
         if (claimed == CLAIM_FULL) {
           const answered = full(policy);

@@ -29,27 +29,55 @@
 // stops a worker only at those. Should a worker die there all the same, the
 // lock and the BUSY word name it, and `recover` gives both back.
 
-import {
-  BUSY, EVICT, FLAG_LEASE, FLAG_SLIDING, FLAG_UNLIMITED, HEADER_WHEN_FULL, LEASE_SIDE, LOCKS, LOCK_BYTES, LOCK_COUNT, LOCK_SLOT, PAGE_SETS, PIECE_BURST, PIECE_FLAGS,
-  POLICIES, POLICY_BITS, POLICY_BYTES, POLICY_COUNT, POLICY_FLAGS, POLICY_LOCK, SET_BYTES, SLOTS_END, SLOT_COUNT, SLOT_STATE, SLOT_STEP,
-  STATS_CLAIMED, STATS_EVICTED, TAG_BITS, POLICY_VERSION, HEADER_POLICY_LOCK, BURST_LIMIT,
-} from "./layout";
 import { isCurrent, pieceOf, reading, translated } from "./clock";
-import { recoverLine } from "./line";
-import { count, lineSets, owner, yieldTo } from "./thread";
+import {
+  BURST_LIMIT,
+  BUSY,
+  EVICT,
+  FLAG_LEASE,
+  FLAG_SLIDING,
+  FLAG_UNLIMITED,
+  HEADER_POLICY_LOCK,
+  HEADER_WHEN_FULL,
+  LEASE_SIDE,
+  LOCK_BYTES,
+  LOCK_COUNT,
+  LOCK_SLOT,
+  LOCKS,
+  PAGE_SETS,
+  PIECE_BURST,
+  PIECE_FLAGS,
+  POLICIES,
+  POLICY_BITS,
+  POLICY_BYTES,
+  POLICY_COUNT,
+  POLICY_FLAGS,
+  POLICY_LOCK,
+  POLICY_VERSION,
+  SET_BYTES,
+  SLOT_COUNT,
+  SLOT_STATE,
+  SLOT_STEP,
+  SLOTS_END,
+  STATS_CLAIMED,
+  STATS_EVICTED,
+  TAG_BITS,
+} from "./layout";
 import { leaseLack } from "./lease";
+import { recoverLine } from "./line";
 import { slidingLack } from "./sliding";
+import { count, lineSets, owner, yieldTo } from "./thread";
 
 /** The set that goes with `set` for this key word: another of the same page. */
 // @ts-ignore: decorator
-@inline
+
 export function otherSet(set: usize, key: u64): usize {
   return set ^ (usize(1 + ((u64(u32(key >> 32)) * (PAGE_SETS - 1)) >> 32)) * SET_BYTES);
 }
 
 /** Starts loading a line that nothing waits for yet. */
 // @ts-ignore: decorator
-@inline
+
 export function touch(at: usize): void {
   touched = atomic.load<u32>(at);
 }
@@ -59,7 +87,7 @@ let touched: u32 = 0;
 
 /** Two bits for each slot of a set: 11 where the key word is `key`. */
 // @ts-ignore: decorator
-@inline
+
 export function matches(set: usize, key: u64): u32 {
   const wanted = i64x2.splat(key);
   return i8x16.bitmask(i8x16.narrow_i16x8_s(
@@ -76,7 +104,7 @@ export function matches(set: usize, key: u64): u32 {
  * loads its key word again.
  */
 // @ts-ignore: decorator
-@inline
+
 export function find(key: u64, a: usize, b: usize): usize {
   touch(a + SLOT_STATE);
   touch(b + SLOT_STATE);
@@ -88,7 +116,7 @@ export function find(key: u64, a: usize, b: usize): usize {
 
 /** The lock of a key's stripe. */
 // @ts-ignore: decorator
-@inline
+
 export function stripeOf(key: u64): usize {
   return LOCKS + usize(u32(key >> 10) % LOCK_COUNT) * LOCK_BYTES;
 }
@@ -114,7 +142,7 @@ function lack(key: u64, word: u64, now: i64): f64 {
 }
 
 // @ts-ignore: decorator
-@inline
+
 function isBusy(slot: usize): bool {
   return (atomic.load<u64>(slot, SLOT_STATE) & TAG_BITS) == BUSY;
 }
@@ -137,8 +165,10 @@ export function claim(policy: usize, version: u32, key: u64, a: usize, b: usize,
   let emptyA: usize = 0, emptyB: usize = 0;
   let usedA = 0, usedB = 0;
   for (let i: usize = 0; i < SLOTS_END; i += SLOT_STEP) {
-    if (atomic.load<u64>(a + i)) usedA++; else if (!isBusy(a + i)) emptyA = a + i;
-    if (atomic.load<u64>(b + i)) usedB++; else if (!isBusy(b + i)) emptyB = b + i;
+    if (atomic.load<u64>(a + i)) usedA++;
+    else if (!isBusy(a + i)) emptyA = a + i;
+    if (atomic.load<u64>(b + i)) usedB++;
+    else if (!isBusy(b + i)) emptyB = b + i;
   }
   if (emptyA | emptyB) {
     victim = emptyA && (!emptyB || usedA <= usedB) ? emptyA : emptyB;

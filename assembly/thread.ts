@@ -1,8 +1,26 @@
 // What this instance is: one thread's view of one table. Set once at attach.
 
 import {
-  HEADER_HASH_KEY, HEADER_LINE_SET_COUNT, HEADER_MAGIC, HEADER_SET_COUNT, HEADER_THREAD_COUNT, HEADER_VERSION, LANE_NAP, LANE_STATS,
-  LAYOUT_VERSION, LINE_GROUP_SETS, LINE_SET_BYTES, MAGIC, PAGE_SETS, POLICIES, POLICY_BYTES, SET_BYTES, STATS_BYTES, STATS_CONTENDED, THREADS, THREAD_BYTES,
+  HEADER_HASH_KEY,
+  HEADER_LINE_SET_COUNT,
+  HEADER_MAGIC,
+  HEADER_SET_COUNT,
+  HEADER_THREAD_COUNT,
+  HEADER_VERSION,
+  LANE_NAP,
+  LANE_STATS,
+  LAYOUT_VERSION,
+  LINE_GROUP_SETS,
+  LINE_SET_BYTES,
+  MAGIC,
+  PAGE_SETS,
+  POLICIES,
+  POLICY_BYTES,
+  SET_BYTES,
+  STATS_BYTES,
+  STATS_CONTENDED,
+  THREAD_BYTES,
+  THREADS,
 } from "./layout";
 
 /** This thread's number + 1, as lock owner and in BUSY words. */
@@ -47,7 +65,7 @@ export function lineSetsOffset(threadCount: i32, setCount: u32): usize {
 
 /** Adds one to a counter of this thread. Nobody else writes it. */
 // @ts-ignore: decorator
-@inline
+
 export function count(policy: usize, counter: usize): void {
   const at = lane + LANE_STATS + ((policy - POLICIES) / POLICY_BYTES) * STATS_BYTES + counter;
   store<u64>(at, load<u64>(at) + 1);

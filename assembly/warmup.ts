@@ -15,10 +15,8 @@
 // which storing costs more, the most permits stored, and the slope between, ns
 // a permit.
 
-import {
-  LANE_LINE, LANE_TAKEN, PIECE_BURST, PIECE_EXTRA, PIECE_MULTIPLIER, PIECE_NS_A_UNIT, PIECE_V0,
-} from "./layout";
 import { ANSWER, CONSUME, DEBT } from "./decide";
+import { LANE_LINE, LANE_TAKEN, PIECE_BURST, PIECE_EXTRA, PIECE_MULTIPLIER, PIECE_NS_A_UNIT, PIECE_V0 } from "./layout";
 import { setOutcome } from "./outcome";
 import { lane } from "./thread";
 

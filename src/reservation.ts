@@ -1,52 +1,52 @@
 // A granted future claim on tokens, and how to give it back.
 
-import type { Act, Bucket } from './bucket.js'
+import type { Act, Bucket } from "./bucket.js";
 
 export interface Reservation {
   /** False if the cost exceeds the burst, or the delay would exceed maxWaitMs; nothing was charged then. */
-  readonly granted: boolean
+  readonly granted: boolean;
   /** ms to wait before acting: 0 is now. If not granted, ms that it would have taken; Infinity is never. */
-  readonly delayMs: number
+  readonly delayMs: number;
   /**
    * Gives back what nobody has reserved behind this reservation, if its time to
    * act is not past. Only the first call has an effect. True if tokens went back.
    */
-  cancel(): boolean
+  cancel(): boolean;
   /** Cancels if the time to act is still to come; a reservation that could act at once stays charged. */
-  [Symbol.dispose](): void
+  [Symbol.dispose](): void;
 }
 
 /** A reservation of one bucket, as the kernel just left it in the lane. */
 export class BucketReservation implements Reservation {
-  readonly granted: boolean
-  readonly delayMs: number
-  readonly act: Act
-  readonly #bucket: Bucket
-  readonly #cost: number
+  readonly granted: boolean;
+  readonly delayMs: number;
+  readonly act: Act;
+  readonly #bucket: Bucket;
+  readonly #cost: number;
   /** Last ns at which a cancel counts, as table time in ms. */
-  readonly #actAtMs: number
-  #isOpen: boolean
+  readonly #actAtMs: number;
+  #isOpen: boolean;
 
   constructor(bucket: Bucket, cost: number, granted: boolean, nowMs: number) {
-    const { at, doubles, lane } = bucket.table
-    const delayNs = doubles[(lane + at.LANE_DELAY_NS) / 8]
-    this.granted = granted
-    this.delayMs = (granted && delayNs === Infinity ? Infinity : doubles[(lane + at.LANE_RETRY_NS) / 8]) / 1e6
-    this.act = bucket.act
-    this.#bucket = bucket
-    this.#cost = cost
-    this.#actAtMs = nowMs + Math.floor(delayNs) / 1e6
+    const { at, doubles, lane } = bucket.table;
+    const delayNs = doubles[(lane + at.LANE_DELAY_NS) / 8];
+    this.granted = granted;
+    this.delayMs = (granted && delayNs === Infinity ? Infinity : doubles[(lane + at.LANE_RETRY_NS) / 8]) / 1e6;
+    this.act = bucket.act;
+    this.#bucket = bucket;
+    this.#cost = cost;
+    this.#actAtMs = nowMs + Math.floor(delayNs) / 1e6;
     // A cost of 0, an infinite rate or a full table that admits charge nothing.
-    this.#isOpen = granted && cost > 0 && (this.act.actLow | this.act.actHigh) !== 0
+    this.#isOpen = granted && cost > 0 && (this.act.actLow | this.act.actHigh) !== 0;
   }
 
   cancel(nowMs = this.#bucket.table.clock.now()): boolean {
-    if (!this.#isOpen) return false
-    this.#isOpen = false
-    return nowMs <= this.#actAtMs && this.#bucket.cancel(this.#cost, this.act, nowMs)
+    if (!this.#isOpen) return false;
+    this.#isOpen = false;
+    return nowMs <= this.#actAtMs && this.#bucket.cancel(this.#cost, this.act, nowMs);
   }
 
   [Symbol.dispose](): void {
-    if (this.#bucket.table.clock.now() < this.#actAtMs) this.cancel()
+    if (this.#bucket.table.clock.now() < this.#actAtMs) this.cancel();
   }
 }

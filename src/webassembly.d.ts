@@ -3,17 +3,17 @@
 
 declare namespace WebAssembly {
   class Memory {
-    constructor(descriptor: { initial: number; maximum: number; shared: true })
-    readonly buffer: SharedArrayBuffer
+    constructor(descriptor: { initial: number; maximum: number; shared: true });
+    readonly buffer: SharedArrayBuffer;
   }
   class Module {
-    constructor(bytes: Uint8Array)
+    constructor(bytes: Uint8Array);
   }
   class Global {
-    readonly value: number | bigint
+    readonly value: number | bigint;
   }
   class Instance {
-    constructor(module: Module, imports: { env: { memory: Memory } })
-    readonly exports: Record<string, unknown>
+    constructor(module: Module, imports: { env: { memory: Memory } });
+    readonly exports: Record<string, unknown>;
   }
 }

@@ -4,7 +4,14 @@
 
 import { describe, expect, it } from "vitest";
 import {
-  goQuirkScenarios, goScenarios, guavaQuirkScenarios, guavaScenarios, rateOf, runGo, runGoQuirks, runGuava,
+  goQuirkScenarios,
+  goScenarios,
+  guavaQuirkScenarios,
+  guavaScenarios,
+  rateOf,
+  runGo,
+  runGoQuirks,
+  runGuava,
 } from "./conformance.js";
 import type { GoLimiter, GoScenario, GuavaLimiter, GuavaScenario } from "./conformance.js";
 import { fractionOf, meantBy, ModelBucket, ModelGuava, quotient } from "./model.js";
@@ -102,7 +109,9 @@ describe("the model of Guava's bursty limiter", () => {
 describe("the replay", () => {
   const seconds = 1e9;
   const row: GoScenario = {
-    id: "made/up", rate: 1, burst: 2,
+    id: "made/up",
+    rate: 1,
+    burst: 2,
     ops: [
       { op: "allow", t: 0, n: 2, ok: true, tokens: 0 },
       { op: "reserve", t: 0, n: 1, id: "r1", ok: true, delay: 1 * seconds, tokens: -1 },
@@ -129,7 +138,10 @@ describe("the replay", () => {
   });
 
   it("lets an edge go either way, and only an edge", () => {
-    const atEdge: GoScenario = { ...row, ops: [{ op: "allow", t: 0, n: 3, ok: true, edge: true }, { op: "allow", t: 0, n: 3, ok: true }] };
+    const atEdge: GoScenario = {
+      ...row,
+      ops: [{ op: "allow", t: 0, n: 3, ok: true, edge: true }, { op: "allow", t: 0, n: 3, ok: true }],
+    };
     expect(runGo(atEdge, goModel)).toEqual([]);
     expect(runGo({ ...atEdge, ops: atEdge.ops.slice(1) }, goModel)).toHaveLength(1);
   });
@@ -142,7 +154,9 @@ describe("the replay", () => {
 
   it("names a wrong wait and a wrong answer of Guava's", () => {
     const taken: GuavaScenario = {
-      id: "made/up", kind: "bursty", permitsPerSecond: 1,
+      id: "made/up",
+      kind: "bursty",
+      permitsPerSecond: 1,
       ops: [
         { op: "acquire", t: 0, n: 1, waitUs: 0 },
         { op: "tryAcquire", t: 0, n: 1, timeoutUs: 900_000, ok: false },
@@ -159,7 +173,9 @@ describe("the replay", () => {
 
   it("excuses an answer of Guava's only next to its boundary", () => {
     const asked = (timeoutUs: number): GuavaScenario => ({
-      id: "made/up", kind: "bursty", permitsPerSecond: 1,
+      id: "made/up",
+      kind: "bursty",
+      permitsPerSecond: 1,
       ops: [
         { op: "acquire", t: 0, n: 1, waitUs: 0 },
         { op: "tryAcquire", t: 0, n: 1, timeoutUs, ok: false },

@@ -6,7 +6,14 @@ import { Limiter, type Reservation } from "sluice/go";
 import { RateLimiter } from "sluice/guava";
 import { describe, expect, it } from "vitest";
 import {
-  goQuirkScenarios, goScenarios, guavaQuirkScenarios, guavaScenarios, rateOf, runGo, runGoQuirks, runGuava,
+  goQuirkScenarios,
+  goScenarios,
+  guavaQuirkScenarios,
+  guavaScenarios,
+  rateOf,
+  runGo,
+  runGoQuirks,
+  runGuava,
 } from "./conformance.js";
 import type { GoLimiter, GoReservation, GoScenario, GuavaLimiter, GuavaScenario } from "./conformance.js";
 

@@ -11,7 +11,16 @@ export type GoRate = number | "inf";
 
 export type GoOperation =
   | { op: "allow"; t: number; n: number; ok: boolean; edge?: boolean; tokens?: number }
-  | { op: "reserve"; t: number; n: number; id: string; ok: boolean; delay: number | "inf"; edge?: boolean; tokens?: number }
+  | {
+    op: "reserve";
+    t: number;
+    n: number;
+    id: string;
+    ok: boolean;
+    delay: number | "inf";
+    edge?: boolean;
+    tokens?: number;
+  }
   | { op: "cancel"; t: number; id: string; tokens?: number }
   | { op: "tokens"; t: number; tokens?: number }
   | { op: "setLimit"; t: number; rate: GoRate; tokens?: number }
@@ -281,7 +290,9 @@ export function runGuava(scenario: GuavaScenario, makeLimiter: (scenario: GuavaS
         report("ok", op.ok, got !== undefined);
       }
       if (op.ok) charges++;
-      if (got !== undefined && op.waitUs !== undefined && !isNear(got, op.waitUs, toleranceUs)) report("wait us", op.waitUs, got);
+      if (got !== undefined && op.waitUs !== undefined && !isNear(got, op.waitUs, toleranceUs)) {
+        report("wait us", op.waitUs, got);
+      }
     }
   }
   return found;

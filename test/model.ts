@@ -189,7 +189,13 @@ export class ModelBucket {
     const before = this.floor(this.reading(now));
     const lacking = this.take(now, cost, maxWait, evenNever);
     const ticket: ModelTicket = {
-      cost: BigInt(cost), scale: this.scale, end: 0n, untilNs: now, never: false, era: this.era, spent: false,
+      cost: BigInt(cost),
+      scale: this.scale,
+      end: 0n,
+      untilNs: now,
+      never: false,
+      era: this.era,
+      spent: false,
     };
     if (lacking === undefined) {
       ticket.spent = true;
@@ -345,7 +351,10 @@ export class ModelGuava {
     const wait = this.waitNs(now);
     const oldest = { over: now - NS_A_SECOND, under: 1n };
     const from = isBefore(this.paidUntil, oldest) ? oldest : this.paidUntil;
-    this.paidUntil = sum(from, { over: BigInt(cost) * NS_A_SECOND * this.rateFraction.under, under: this.rateFraction.over });
+    this.paidUntil = sum(from, {
+      over: BigInt(cost) * NS_A_SECOND * this.rateFraction.under,
+      under: this.rateFraction.over,
+    });
     return wait;
   }
 

@@ -1,284 +1,316 @@
 /** The leaky pool: every task leaves the bucket in its turn, and has exactly one outcome. */
-import { ManualClock, Sluice } from 'sluice'
-import { LeakyPool } from 'sluice/pool'
-import { afterEach, describe, expect, it } from 'vitest'
-import { until } from './crew.js'
+import { ManualClock, Sluice } from "sluice";
+import { LeakyPool } from "sluice/pool";
+import { afterEach, describe, expect, it } from "vitest";
+import { until } from "./crew.js";
 
-const filename = new URL('./workers/algorithms-task.js', import.meta.url).href
-const open: { destroy?(): Promise<void>; close(): unknown }[] = []
+const filename = new URL("./workers/algorithms-task.js", import.meta.url).href;
+const open: { destroy?(): Promise<void>; close(): unknown }[] = [];
 
 afterEach(async () => {
-  for (const each of open.splice(0).reverse()) await (each.destroy ? each.destroy() : each.close())
-})
+  for (const each of open.splice(0).reverse()) await (each.destroy ? each.destroy() : each.close());
+});
 
 interface Task {
-  value?: unknown
-  log?: Int32Array
-  place?: number
-  gate?: Int32Array
-  error?: string
+  value?: unknown;
+  log?: Int32Array;
+  place?: number;
+  gate?: Int32Array;
+  error?: string;
 }
 
 function words(count: number): Int32Array {
-  return new Int32Array(new SharedArrayBuffer(4 * count))
+  return new Int32Array(new SharedArrayBuffer(4 * count));
 }
 
 function openGate(gate: Int32Array): void {
-  Atomics.store(gate, 0, 1)
-  Atomics.notify(gate, 0)
+  Atomics.store(gate, 0, 1);
+  Atomics.notify(gate, 0);
 }
 
 /** A pool whose bucket's time is moved by hand. */
-function create(options: { workers?: number; rate?: number; queue?: number } = {}): { pool: LeakyPool<Task, unknown>; clock: ManualClock; sluice: Sluice } {
-  const clock = new ManualClock(1000)
-  const sluice = Sluice.create({ capacity: 100, clock })
-  const pool = new LeakyPool<Task, unknown>({ filename, workers: 2, rate: 10, queue: 10, home: { sluice, name: 'pool' }, piscina: { execArgv: [] }, ...options })
-  open.push(sluice, pool)
-  return { pool, clock, sluice }
+function create(
+  options: { workers?: number; rate?: number; queue?: number } = {},
+): { pool: LeakyPool<Task, unknown>; clock: ManualClock; sluice: Sluice } {
+  const clock = new ManualClock(1000);
+  const sluice = Sluice.create({ capacity: 100, clock });
+  const pool = new LeakyPool<Task, unknown>({
+    filename,
+    workers: 2,
+    rate: 10,
+    queue: 10,
+    home: { sluice, name: "pool" },
+    piscina: { execArgv: [] },
+    ...options,
+  });
+  open.push(sluice, pool);
+  return { pool, clock, sluice };
 }
 
 /** Promises with what became of them, in the order in which it did. */
 class Outcomes {
-  readonly list: string[] = []
-  readonly #all: Promise<unknown>[] = []
+  readonly list: string[] = [];
+  readonly #all: Promise<unknown>[] = [];
 
   watch(name: string, promise: Promise<unknown>): void {
     this.#all.push(
       promise.then(
         (value) => this.list.push(`${name}: ${String(value)}`),
-        (error: Error & { code?: string }) => this.list.push(`${name} failed: ${error.code ?? error.message ?? String(error)}`),
+        (error: Error & { code?: string }) =>
+          this.list.push(`${name} failed: ${error.code ?? error.message ?? String(error)}`),
       ),
-    )
+    );
   }
 
   /** Resolves once every one of them is settled; a test with one that never is fails by its time limit. */
   async settled(): Promise<string[]> {
-    await Promise.all(this.#all)
-    return this.list
+    await Promise.all(this.#all);
+    return this.list;
   }
 }
 
 const turn = async (): Promise<void> => {
-  for (let i = 0; i < 5; i++) await new Promise((resolve) => setImmediate(resolve))
-}
+  for (let i = 0; i < 5; i++) await new Promise((resolve) => setImmediate(resolve));
+};
 
-describe('a leaky pool', { timeout: 30_000 }, () => {
-  it('starts its tasks in order, one every 1 / rate, and resolves to their results', async () => {
-    const { pool, clock } = create()
-    const log = words(10)
-    const outcomes = new Outcomes()
-    for (let place = 0; place < 5; place++) outcomes.watch(`${place}`, pool.run({ log, place, value: `task ${place}` }))
-    await until(() => log[0] === 1)
-    expect(pool.queueSize).toBe(4)
+describe("a leaky pool", { timeout: 30_000 }, () => {
+  it("starts its tasks in order, one every 1 / rate, and resolves to their results", async () => {
+    const { pool, clock } = create();
+    const log = words(10);
+    const outcomes = new Outcomes();
+    for (let place = 0; place < 5; place++) {
+      outcomes.watch(`${place}`, pool.run({ log, place, value: `task ${place}` }));
+    }
+    await until(() => log[0] === 1);
+    expect(pool.queueSize).toBe(4);
     for (let begun = 2; begun <= 5; begun++) {
-      clock.advance(99.999999)
-      await turn()
-      expect(pool.queueSize).toBe(6 - begun)
-      clock.set(1000 + 100 * (begun - 1))
-      await until(() => log[0] === begun)
-      expect(pool.queueSize).toBe(5 - begun)
+      clock.advance(99.999999);
+      await turn();
+      expect(pool.queueSize).toBe(6 - begun);
+      clock.set(1000 + 100 * (begun - 1));
+      await until(() => log[0] === begun);
+      expect(pool.queueSize).toBe(5 - begun);
     }
-    expect(await outcomes.settled()).toEqual(['0: task 0', '1: task 1', '2: task 2', '3: task 3', '4: task 4'])
-    expect([...log.slice(1, 6)]).toEqual([1, 2, 3, 4, 5])
-    expect(pool.running).toBe(0)
-  })
+    expect(await outcomes.settled()).toEqual(["0: task 0", "1: task 1", "2: task 2", "3: task 3", "4: task 4"]);
+    expect([...log.slice(1, 6)]).toEqual([1, 2, 3, 4, 5]);
+    expect(pool.running).toBe(0);
+  });
 
-  it('runs no more tasks at once than it has threads, however fast the bucket leaks', async () => {
-    const { pool, clock } = create({ rate: 1000, workers: 2 })
-    const log = words(10)
-    const gate = words(1)
-    const outcomes = new Outcomes()
-    for (let place = 0; place < 4; place++) outcomes.watch(`${place}`, pool.run({ log, place, gate, value: place }))
+  it("runs no more tasks at once than it has threads, however fast the bucket leaks", async () => {
+    const { pool, clock } = create({ rate: 1000, workers: 2 });
+    const log = words(10);
+    const gate = words(1);
+    const outcomes = new Outcomes();
+    for (let place = 0; place < 4; place++) outcomes.watch(`${place}`, pool.run({ log, place, gate, value: place }));
     for (let i = 0; i < 10; i++) {
-      clock.advance(1)
-      await turn()
+      clock.advance(1);
+      await turn();
     }
-    await until(() => log[0] === 2)
-    expect([pool.running, pool.queueSize]).toEqual([2, 2])
-    openGate(gate)
+    await until(() => log[0] === 2);
+    expect([pool.running, pool.queueSize]).toEqual([2, 2]);
+    openGate(gate);
     for (let i = 0; i < 3; i++) {
-      await turn()
-      clock.advance(1)
+      await turn();
+      clock.advance(1);
     }
     await until(() => {
-      clock.advance(1)
-      return log[0] === 4
-    })
-    expect((await outcomes.settled()).toSorted()).toEqual(['0: 0', '1: 1', '2: 2', '3: 3'])
-  })
+      clock.advance(1);
+      return log[0] === 4;
+    });
+    expect((await outcomes.settled()).toSorted()).toEqual(["0: 0", "1: 1", "2: 2", "3: 3"]);
+  });
 
-  it('refuses at once what its bucket has no place for, and has the place again when a task has left', async () => {
-    const { pool, clock } = create({ queue: 2 })
-    const outcomes = new Outcomes()
-    for (const name of ['a', 'b', 'c']) outcomes.watch(name, pool.run({ value: name }))
-    await expect(pool.run({ value: 'd' })).rejects.toMatchObject({ code: 'ERR_SLUICE_QUEUE_FULL', message: expect.stringMatching(/^"queue" is 2 and as many tasks wait/) })
-    await expect(pool.run({ value: 'e' })).rejects.toMatchObject({ code: 'ERR_SLUICE_QUEUE_FULL' })
-    clock.advance(100)
-    await until(() => pool.queueSize === 1)
-    outcomes.watch('f', pool.run({ value: 'f' }))
-    await expect(pool.run({ value: 'g' })).rejects.toMatchObject({ code: 'ERR_SLUICE_QUEUE_FULL' })
+  it("refuses at once what its bucket has no place for, and has the place again when a task has left", async () => {
+    const { pool, clock } = create({ queue: 2 });
+    const outcomes = new Outcomes();
+    for (const name of ["a", "b", "c"]) outcomes.watch(name, pool.run({ value: name }));
+    await expect(pool.run({ value: "d" })).rejects.toMatchObject({
+      code: "ERR_SLUICE_QUEUE_FULL",
+      message: expect.stringMatching(/^"queue" is 2 and as many tasks wait/),
+    });
+    await expect(pool.run({ value: "e" })).rejects.toMatchObject({ code: "ERR_SLUICE_QUEUE_FULL" });
+    clock.advance(100);
+    await until(() => pool.queueSize === 1);
+    outcomes.watch("f", pool.run({ value: "f" }));
+    await expect(pool.run({ value: "g" })).rejects.toMatchObject({ code: "ERR_SLUICE_QUEUE_FULL" });
     await until(() => {
-      clock.advance(50)
-      return outcomes.list.length === 4
-    })
-    expect((await outcomes.settled()).toSorted()).toEqual(['a: a', 'b: b', 'c: c', 'f: f'])
-  })
+      clock.advance(50);
+      return outcomes.list.length === 4;
+    });
+    expect((await outcomes.settled()).toSorted()).toEqual(["a: a", "b: b", "c: c", "f: f"]);
+  });
 
-  it('of queue 0 takes only what can start at once', async () => {
-    const { pool, clock } = create({ queue: 0 })
-    expect(await pool.run({ value: 1 })).toBe(1)
-    await expect(pool.run({ value: 2 })).rejects.toMatchObject({ code: 'ERR_SLUICE_QUEUE_FULL' })
-    clock.advance(100)
-    expect(await pool.run({ value: 3 })).toBe(3)
-  })
+  it("of queue 0 takes only what can start at once", async () => {
+    const { pool, clock } = create({ queue: 0 });
+    expect(await pool.run({ value: 1 })).toBe(1);
+    await expect(pool.run({ value: 2 })).rejects.toMatchObject({ code: "ERR_SLUICE_QUEUE_FULL" });
+    clock.advance(100);
+    expect(await pool.run({ value: 3 })).toBe(3);
+  });
 
-  it('rejects a task that is aborted while it waits, whose place and turn others have', async () => {
-    const { pool, clock } = create({ queue: 2 })
-    const log = words(10)
-    const outcomes = new Outcomes()
-    const abort = new AbortController()
-    outcomes.watch('a', pool.run({ log, place: 0, value: 'a' }))
-    outcomes.watch('b', pool.run({ log, place: 1, value: 'b' }, { signal: abort.signal }))
-    outcomes.watch('c', pool.run({ log, place: 2, value: 'c' }))
-    await until(() => outcomes.list.length === 1)
-    abort.abort(new Error('gave up'))
-    await turn()
-    expect(outcomes.list).toEqual(['a: a', 'b failed: gave up'])
-    outcomes.watch('d', pool.run({ log, place: 3, value: 'd' }))
-    clock.advance(100)
-    await until(() => outcomes.list.length === 3)
-    clock.advance(100)
-    expect(await outcomes.settled()).toEqual(['a: a', 'b failed: gave up', 'c: c', 'd: d'])
-    expect([...log.slice(0, 5)]).toEqual([3, 1, 0, 2, 3])
-    await expect(pool.run({}, { signal: AbortSignal.abort(new Error('too late')) })).rejects.toThrow('too late')
-  })
+  it("rejects a task that is aborted while it waits, whose place and turn others have", async () => {
+    const { pool, clock } = create({ queue: 2 });
+    const log = words(10);
+    const outcomes = new Outcomes();
+    const abort = new AbortController();
+    outcomes.watch("a", pool.run({ log, place: 0, value: "a" }));
+    outcomes.watch("b", pool.run({ log, place: 1, value: "b" }, { signal: abort.signal }));
+    outcomes.watch("c", pool.run({ log, place: 2, value: "c" }));
+    await until(() => outcomes.list.length === 1);
+    abort.abort(new Error("gave up"));
+    await turn();
+    expect(outcomes.list).toEqual(["a: a", "b failed: gave up"]);
+    outcomes.watch("d", pool.run({ log, place: 3, value: "d" }));
+    clock.advance(100);
+    await until(() => outcomes.list.length === 3);
+    clock.advance(100);
+    expect(await outcomes.settled()).toEqual(["a: a", "b failed: gave up", "c: c", "d: d"]);
+    expect([...log.slice(0, 5)]).toEqual([3, 1, 0, 2, 3]);
+    await expect(pool.run({}, { signal: AbortSignal.abort(new Error("too late")) })).rejects.toThrow("too late");
+  });
 
-  it('rejects a task that is aborted while it runs with the reason, and runs the next on another thread', async () => {
-    const { pool, clock } = create({ workers: 1 })
-    const log = words(10)
-    const abort = new AbortController()
-    const outcomes = new Outcomes()
-    outcomes.watch('hung', pool.run({ log, place: 0, gate: words(1) }, { signal: abort.signal }))
-    outcomes.watch('next', pool.run({ log, place: 1, value: 'done' }))
-    await until(() => log[0] === 1)
-    expect(pool.running).toBe(1)
-    abort.abort(new Error('took too long'))
-    await until(() => outcomes.list.length === 1)
-    expect(outcomes.list).toEqual(['hung failed: took too long'])
+  it("rejects a task that is aborted while it runs with the reason, and runs the next on another thread", async () => {
+    const { pool, clock } = create({ workers: 1 });
+    const log = words(10);
+    const abort = new AbortController();
+    const outcomes = new Outcomes();
+    outcomes.watch("hung", pool.run({ log, place: 0, gate: words(1) }, { signal: abort.signal }));
+    outcomes.watch("next", pool.run({ log, place: 1, value: "done" }));
+    await until(() => log[0] === 1);
+    expect(pool.running).toBe(1);
+    abort.abort(new Error("took too long"));
+    await until(() => outcomes.list.length === 1);
+    expect(outcomes.list).toEqual(["hung failed: took too long"]);
     await until(() => {
-      clock.advance(10)
-      return outcomes.list.length === 2
-    })
-    expect(await outcomes.settled()).toEqual(['hung failed: took too long', 'next: done'])
-    expect([pool.running, pool.queueSize]).toEqual([0, 0])
-  })
+      clock.advance(10);
+      return outcomes.list.length === 2;
+    });
+    expect(await outcomes.settled()).toEqual(["hung failed: took too long", "next: done"]);
+    expect([pool.running, pool.queueSize]).toEqual([0, 0]);
+  });
 
   it("gives a task's failure to its caller only", async () => {
-    const { pool, clock } = create()
-    const outcomes = new Outcomes()
-    outcomes.watch('a', pool.run({ error: 'broken' }))
-    outcomes.watch('b', pool.run({ value: 'fine' }))
-    await until(() => outcomes.list.length === 1)
-    clock.advance(100)
-    expect(await outcomes.settled()).toEqual(['a failed: broken', 'b: fine'])
-  })
+    const { pool, clock } = create();
+    const outcomes = new Outcomes();
+    outcomes.watch("a", pool.run({ error: "broken" }));
+    outcomes.watch("b", pool.run({ value: "fine" }));
+    await until(() => outcomes.list.length === 1);
+    clock.advance(100);
+    expect(await outcomes.settled()).toEqual(["a failed: broken", "b: fine"]);
+  });
 
   it("runs another of the worker's functions by its name", async () => {
-    const { pool } = create()
-    expect(await pool.run({ value: 21 }, { name: 'double' })).toBe(42)
-  })
+    const { pool } = create();
+    expect(await pool.run({ value: 21 }, { name: "double" })).toBe(42);
+  });
 
-  it('closed takes no more, lets those taken finish, and then is empty', async () => {
-    const { pool, clock } = create()
-    const outcomes = new Outcomes()
-    for (const name of ['a', 'b', 'c']) outcomes.watch(name, pool.run({ value: name }))
-    let isClosed = false
-    const closing = pool.close().then(() => (isClosed = true))
-    await expect(pool.run({ value: 'd' })).rejects.toMatchObject({ code: 'ERR_SLUICE_CLOSED' })
-    await turn()
-    expect(isClosed).toBe(false)
+  it("closed takes no more, lets those taken finish, and then is empty", async () => {
+    const { pool, clock } = create();
+    const outcomes = new Outcomes();
+    for (const name of ["a", "b", "c"]) outcomes.watch(name, pool.run({ value: name }));
+    let isClosed = false;
+    const closing = pool.close().then(() => (isClosed = true));
+    await expect(pool.run({ value: "d" })).rejects.toMatchObject({ code: "ERR_SLUICE_CLOSED" });
+    await turn();
+    expect(isClosed).toBe(false);
     await until(() => {
-      clock.advance(10)
-      return isClosed
-    })
-    await closing
-    expect(outcomes.list.toSorted()).toEqual(['a: a', 'b: b', 'c: c'])
-    expect([pool.running, pool.queueSize]).toEqual([0, 0])
-    await pool.close()
-  })
+      clock.advance(10);
+      return isClosed;
+    });
+    await closing;
+    expect(outcomes.list.toSorted()).toEqual(["a: a", "b: b", "c: c"]);
+    expect([pool.running, pool.queueSize]).toEqual([0, 0]);
+    await pool.close();
+  });
 
-  it('closed though its last task is aborted while it waits', async () => {
-    const { pool } = create()
-    const abort = new AbortController()
-    const outcomes = new Outcomes()
-    outcomes.watch('a', pool.run({ value: 'a' }))
-    outcomes.watch('b', pool.run({ value: 'b' }, { signal: abort.signal }))
-    await until(() => outcomes.list.length === 1)
-    const closing = pool.close()
-    abort.abort(new Error('gave up'))
-    await closing
-    expect(await outcomes.settled()).toEqual(['a: a', 'b failed: gave up'])
-  })
+  it("closed though its last task is aborted while it waits", async () => {
+    const { pool } = create();
+    const abort = new AbortController();
+    const outcomes = new Outcomes();
+    outcomes.watch("a", pool.run({ value: "a" }));
+    outcomes.watch("b", pool.run({ value: "b" }, { signal: abort.signal }));
+    await until(() => outcomes.list.length === 1);
+    const closing = pool.close();
+    abort.abort(new Error("gave up"));
+    await closing;
+    expect(await outcomes.settled()).toEqual(["a: a", "b failed: gave up"]);
+  });
 
-  it('destroyed rejects at once those that wait and those that run, and leaves nothing behind', async () => {
-    const { pool, sluice } = create({ workers: 1 })
-    const log = words(10)
-    const outcomes = new Outcomes()
-    outcomes.watch('running', pool.run({ log, place: 0, gate: words(1) }))
-    outcomes.watch('b', pool.run({ value: 'b' }))
-    outcomes.watch('c', pool.run({ value: 'c' }, { signal: new AbortController().signal }))
-    await until(() => log[0] === 1)
-    await pool.destroy()
-    const list = await outcomes.settled()
-    expect(list.filter((each) => each.endsWith('ERR_SLUICE_CLOSED'))).toEqual(['b failed: ERR_SLUICE_CLOSED', 'c failed: ERR_SLUICE_CLOSED'])
-    expect(list.some((each) => each.startsWith('running failed: '))).toBe(true)
-    await until(() => pool.running === 0)
-    expect(pool.queueSize).toBe(0)
-    await expect(pool.run({ value: 'd' })).rejects.toMatchObject({ code: 'ERR_SLUICE_CLOSED' })
+  it("destroyed rejects at once those that wait and those that run, and leaves nothing behind", async () => {
+    const { pool, sluice } = create({ workers: 1 });
+    const log = words(10);
+    const outcomes = new Outcomes();
+    outcomes.watch("running", pool.run({ log, place: 0, gate: words(1) }));
+    outcomes.watch("b", pool.run({ value: "b" }));
+    outcomes.watch("c", pool.run({ value: "c" }, { signal: new AbortController().signal }));
+    await until(() => log[0] === 1);
+    await pool.destroy();
+    const list = await outcomes.settled();
+    expect(list.filter((each) => each.endsWith("ERR_SLUICE_CLOSED"))).toEqual([
+      "b failed: ERR_SLUICE_CLOSED",
+      "c failed: ERR_SLUICE_CLOSED",
+    ]);
+    expect(list.some((each) => each.startsWith("running failed: "))).toBe(true);
+    await until(() => pool.running === 0);
+    expect(pool.queueSize).toBe(0);
+    await expect(pool.run({ value: "d" })).rejects.toMatchObject({ code: "ERR_SLUICE_CLOSED" });
     // Its turn that nobody took went back.
-    expect(sluice.limiter('pool').peek().retryAfterMs).toBe(100)
-  })
+    expect(sluice.limiter("pool").peek().retryAfterMs).toBe(100);
+  });
 
-  it('destroyed while the bucket holds its tasks back rejects them all', async () => {
-    const { pool } = create({ rate: 0.001, queue: 100 })
-    const outcomes = new Outcomes()
-    outcomes.watch('first', pool.run({ value: 1 }))
-    await until(() => outcomes.list.length === 1)
-    for (let i = 0; i < 50; i++) outcomes.watch(`${i}`, pool.run({ value: i }))
-    expect(pool.queueSize).toBe(50)
-    await pool.destroy()
-    expect((await outcomes.settled()).filter((each) => each.endsWith('ERR_SLUICE_CLOSED')).length).toBe(50)
-    expect([pool.running, pool.queueSize]).toEqual([0, 0])
-  })
+  it("destroyed while the bucket holds its tasks back rejects them all", async () => {
+    const { pool } = create({ rate: 0.001, queue: 100 });
+    const outcomes = new Outcomes();
+    outcomes.watch("first", pool.run({ value: 1 }));
+    await until(() => outcomes.list.length === 1);
+    for (let i = 0; i < 50; i++) outcomes.watch(`${i}`, pool.run({ value: i }));
+    expect(pool.queueSize).toBe(50);
+    await pool.destroy();
+    expect((await outcomes.settled()).filter((each) => each.endsWith("ERR_SLUICE_CLOSED")).length).toBe(50);
+    expect([pool.running, pool.queueSize]).toEqual([0, 0]);
+  });
 
-  it('shares one rate with another pool of the same home, and takes as many tasks as its own queue holds', async () => {
-    const { pool, clock, sluice } = create()
-    const other = new LeakyPool<Task, unknown>({ filename, workers: 1, rate: 10, queue: 10, home: { sluice, name: 'pool' }, piscina: { execArgv: [] } })
-    open.push(other)
-    const log = words(10)
-    const outcomes = new Outcomes()
-    for (let place = 0; place < 6; place++) outcomes.watch(`${place}`, (place % 2 ? pool : other).run({ log, place, value: 'done' }))
-    for (let moves = 0; moves < 6; moves++) {
-      await until(() => outcomes.list.length > moves)
-      await turn()
-      expect(log[0]).toBe(moves + 1)
-      clock.advance(100)
+  it("shares one rate with another pool of the same home, and takes as many tasks as its own queue holds", async () => {
+    const { pool, clock, sluice } = create();
+    const other = new LeakyPool<Task, unknown>({
+      filename,
+      workers: 1,
+      rate: 10,
+      queue: 10,
+      home: { sluice, name: "pool" },
+      piscina: { execArgv: [] },
+    });
+    open.push(other);
+    const log = words(10);
+    const outcomes = new Outcomes();
+    for (let place = 0; place < 6; place++) {
+      outcomes.watch(`${place}`, (place % 2 ? pool : other).run({ log, place, value: "done" }));
     }
-    expect((await outcomes.settled()).toSorted()).toEqual([0, 1, 2, 3, 4, 5].map((place) => `${place}: done`))
-  })
+    for (let moves = 0; moves < 6; moves++) {
+      await until(() => outcomes.list.length > moves);
+      await turn();
+      expect(log[0]).toBe(moves + 1);
+      clock.advance(100);
+    }
+    expect((await outcomes.settled()).toSorted()).toEqual([0, 1, 2, 3, 4, 5].map((place) => `${place}: done`));
+  });
 
-  it('has a rate of its own on the real clock when it has no home', async () => {
-    const pool = new LeakyPool<Task, unknown>({ filename, workers: 2, rate: 50, queue: 20, piscina: { execArgv: [] } })
-    open.push(pool)
-    const startMs = performance.now()
-    await Promise.all(Array.from({ length: 11 }, (_, value) => pool.run({ value })))
+  it("has a rate of its own on the real clock when it has no home", async () => {
+    const pool = new LeakyPool<Task, unknown>({ filename, workers: 2, rate: 50, queue: 20, piscina: { execArgv: [] } });
+    open.push(pool);
+    const startMs = performance.now();
+    await Promise.all(Array.from({ length: 11 }, (_, value) => pool.run({ value })));
     // The first at once, the tenth behind it after ten intervals of 20 ms: never before.
-    expect(performance.now() - startMs).toBeGreaterThanOrEqual(199)
-  })
+    expect(performance.now() - startMs).toBeGreaterThanOrEqual(199);
+  });
 
-  it('refuses options that are wrong', () => {
-    expect(() => new LeakyPool({ filename, workers: 0, rate: 1, queue: 1 })).toThrow('"workers" expected an integer from 1 to 1024, got 0')
-    expect(() => new LeakyPool({ filename, workers: 1, rate: 1, queue: -1 })).toThrow('"queue" expected an integer from 0 to 2147483647, got -1')
-    expect(() => new LeakyPool({ filename, workers: 1, rate: Number.NaN, queue: 1 })).toThrow('"rate" expected')
-  })
-})
+  it("refuses options that are wrong", () => {
+    expect(() => new LeakyPool({ filename, workers: 0, rate: 1, queue: 1 })).toThrow(
+      "\"workers\" expected an integer from 1 to 1024, got 0",
+    );
+    expect(() => new LeakyPool({ filename, workers: 1, rate: 1, queue: -1 })).toThrow(
+      "\"queue\" expected an integer from 0 to 2147483647, got -1",
+    );
+    expect(() => new LeakyPool({ filename, workers: 1, rate: Number.NaN, queue: 1 })).toThrow("\"rate\" expected");
+  });
+});

@@ -1,7 +1,7 @@
 // Every code block of the README and of the docs runs as it stands.
 
 import { execFile } from "node:child_process";
-import { mkdtemp, readFile, readdir, rm, writeFile } from "node:fs/promises";
+import { mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
@@ -16,7 +16,9 @@ const programsOf = (page: string) => [...page.matchAll(/```js\n([\s\S]*?)```/g)]
 const programs = programsOf(readme);
 const pages = (await readdir(join(root, "docs"))).filter((name) => name.endsWith(".md"));
 const documented = await Promise.all(
-  pages.map(async (name) => programsOf(await readFile(join(root, "docs", name), "utf8")).map((code, i) => [`docs/${name}`, i, code] as const)),
+  pages.map(async (name) =>
+    programsOf(await readFile(join(root, "docs", name), "utf8")).map((code, i) => [`docs/${name}`, i, code] as const)
+  ),
 );
 
 describe("the documentation", () => {
@@ -45,7 +47,10 @@ describe("the documentation", () => {
       .replace("import { Sluice,", "import { ManualClock, Sluice,")
       .replace("capacity: 1_000_000 }", "capacity: 1_000_000, clock: new ManualClock() }")
       .replace(/await .*\n/, "")
-      .replace(/^(?:const answers = )?(perUser\..*?) \/\/ (.*)$/gm, (_, call, said) => `console.log(JSON.stringify([${JSON.stringify(said)}, ${call}]))`);
+      .replace(
+        /^(?:const answers = )?(perUser\..*?) \/\/ (.*)$/gm,
+        (_, call, said) => `console.log(JSON.stringify([${JSON.stringify(said)}, ${call}]))`,
+      );
     const file = join(folder, "said.mjs");
     await writeFile(file, frozen);
     const { stdout } = await promisify(execFile)(process.execPath, [file]);
@@ -60,7 +65,9 @@ describe("the documentation", () => {
   });
 
   it("names only commands that package.json has", async () => {
-    const { scripts } = JSON.parse(await readFile(join(root, "package.json"), "utf8")) as { scripts: Record<string, string> };
+    const { scripts } = JSON.parse(await readFile(join(root, "package.json"), "utf8")) as {
+      scripts: Record<string, string>;
+    };
     const commands = [...readme.matchAll(/npm\s+(?:run\s+)?(start|test|bench)/g)].map(([, name]) => name);
     expect(new Set(commands)).toEqual(new Set(["start", "test", "bench"]));
     for (const command of commands) expect(scripts).toHaveProperty(command);

@@ -3,34 +3,39 @@
 // the server's own, so that nothing expires there by itself; to a script, a word
 // that is past its time is to be as good as none.
 
-import { Redis } from 'ioredis'
-import type { IoredisClient } from 'sluice/redis'
+import { Redis } from "ioredis";
+import type { IoredisClient } from "sluice/redis";
 
-const START_US = Date.UTC(2080, 0, 1) * 1000
+const START_US = Date.UTC(2080, 0, 1) * 1000;
 
 export class TimedClient implements IoredisClient {
   /** Microseconds since 1970. */
-  nowUs: number
-  readonly redis: Redis
+  nowUs: number;
+  readonly redis: Redis;
 
   /** Begins `sinceUs` after a moment that is a multiple of every window. */
   constructor(port: number, sinceUs = 0) {
-    this.redis = new Redis({ host: '127.0.0.1', port })
-    this.nowUs = START_US + sinceUs
+    this.redis = new Redis({ host: "127.0.0.1", port });
+    this.nowUs = START_US + sinceUs;
   }
 
   evalsha(): Promise<unknown> {
-    return Promise.reject(new Error('NOSCRIPT this client sends the source'))
+    return Promise.reject(new Error("NOSCRIPT this client sends the source"));
   }
 
   eval(source: string, keyCount: number, ...keysAndArguments: string[]): Promise<unknown> {
-    const timed = source.replace("redis.call('TIME')", '{ table.remove(ARGV, #ARGV - 1), table.remove(ARGV) }')
-    const isTimeless = source.startsWith('return')
-    if (timed === source && !isTimeless) throw new Error('a script that does not read the time')
-    return this.redis.eval(timed, keyCount, ...keysAndArguments, ...(isTimeless ? [] : [String(Math.floor(this.nowUs / 1e6)), String(this.nowUs % 1e6)]))
+    const timed = source.replace("redis.call('TIME')", "{ table.remove(ARGV, #ARGV - 1), table.remove(ARGV) }");
+    const isTimeless = source.startsWith("return");
+    if (timed === source && !isTimeless) throw new Error("a script that does not read the time");
+    return this.redis.eval(
+      timed,
+      keyCount,
+      ...keysAndArguments,
+      ...(isTimeless ? [] : [String(Math.floor(this.nowUs / 1e6)), String(this.nowUs % 1e6)]),
+    );
   }
 
   close(): void {
-    this.redis.disconnect()
+    this.redis.disconnect();
   }
 }

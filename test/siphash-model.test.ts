@@ -43,9 +43,7 @@ describe("the plain SipHash", () => {
   it("agrees with OpenSSL under another key, past 255 bytes too", () => {
     const set = vectors.longer;
     expect(set.lengths).toHaveLength(set.outputs.length);
-    const got = set.lengths.map((length) =>
-      output(set, Uint8Array.from({ length }, (_, i) => (167 * i + 13) & 0xff)),
-    );
+    const got = set.lengths.map((length) => output(set, Uint8Array.from({ length }, (_, i) => (167 * i + 13) & 0xff)));
     expect(got).toEqual(set.outputs);
   });
 
@@ -60,6 +58,6 @@ describe("the plain SipHash", () => {
   });
 
   it("refuses a key that has not 16 bytes", () => {
-    expect(() => sipHash64(2, 4, new Uint8Array(15), new Uint8Array(0))).toThrow('"key" expected 16 bytes, got 15');
+    expect(() => sipHash64(2, 4, new Uint8Array(15), new Uint8Array(0))).toThrow("\"key\" expected 16 bytes, got 15");
   });
 });

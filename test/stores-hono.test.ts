@@ -1,76 +1,107 @@
 /** The store for hono-rate-limiter, in real servers. Its behaviour alone is that of the store in stores-express-rate-limit.test.ts: it is the same. */
-import type { AddressInfo } from 'node:net'
-import { once } from 'node:events'
-import { serve as listen } from '@hono/node-server'
-import { Hono } from 'hono'
-import { rateLimiter, type Store } from 'hono-rate-limiter'
-import { ManualClock, Sluice } from 'sluice'
-import * as expressDoor from 'sluice/stores/express-rate-limit'
-import { SluiceStore } from 'sluice/stores/hono'
-import { afterEach, describe, expect, it, onTestFinished, vi } from 'vitest'
+import { serve as listen } from "@hono/node-server";
+import { Hono } from "hono";
+import { rateLimiter, type Store } from "hono-rate-limiter";
+import { once } from "node:events";
+import type { AddressInfo } from "node:net";
+import { ManualClock, Sluice } from "sluice";
+import * as expressDoor from "sluice/stores/express-rate-limit";
+import { SluiceStore } from "sluice/stores/hono";
+import { afterEach, describe, expect, it, onTestFinished, vi } from "vitest";
 
-const open: Sluice[] = []
+const open: Sluice[] = [];
 
 afterEach(() => {
-  vi.restoreAllMocks()
-  for (const sluice of open.splice(0)) sluice.close()
-})
+  vi.restoreAllMocks();
+  for (const sluice of open.splice(0)) sluice.close();
+});
 
 function create(): { sluice: Sluice; clock: ManualClock } {
-  const clock = new ManualClock(1000)
-  const sluice = Sluice.create({ capacity: 1000, clock })
-  open.push(sluice)
-  return { sluice, clock }
+  const clock = new ManualClock(1000);
+  const sluice = Sluice.create({ capacity: 1000, clock });
+  open.push(sluice);
+  return { sluice, clock };
 }
 
 async function serve(app: Hono): Promise<string> {
-  const server = listen({ fetch: app.fetch, port: 0, hostname: '127.0.0.1' })
-  onTestFinished(() => void server.close())
-  await once(server, 'listening')
-  return `http://127.0.0.1:${(server.address() as AddressInfo).port}/`
+  const server = listen({ fetch: app.fetch, port: 0, hostname: "127.0.0.1" });
+  onTestFinished(() => void server.close());
+  await once(server, "listening");
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
 }
 
-describe('hono-rate-limiter with the store', () => {
-  it('is given the same store as express-rate-limit', () => {
-    expect(SluiceStore).toBe(expressDoor.SluiceStore)
-    const store: Store = new SluiceStore({ sluice: create().sluice, prefix: 'api' })
-    expect(store.localKeys).toBe(false)
-  })
+describe("hono-rate-limiter with the store", () => {
+  it("is given the same store as express-rate-limit", () => {
+    expect(SluiceStore).toBe(expressDoor.SluiceStore);
+    const store: Store = new SluiceStore({ sluice: create().sluice, prefix: "api" });
+    expect(store.localKeys).toBe(false);
+  });
 
-  it('limits, and tells clients so in its headers', async () => {
-    vi.spyOn(Date, 'now').mockReturnValue(0)
-    const { sluice, clock } = create()
-    const app = new Hono()
-    app.use(rateLimiter({ windowMs: 60_000, limit: 3, keyGenerator: () => 'alice', store: new SluiceStore({ sluice, prefix: 'api' }) }))
-    app.get('/', (context) => context.text('hello'))
-    const url = await serve(app)
-    const seen: unknown[] = []
+  it("limits, and tells clients so in its headers", async () => {
+    vi.spyOn(Date, "now").mockReturnValue(0);
+    const { sluice, clock } = create();
+    const app = new Hono();
+    app.use(
+      rateLimiter({
+        windowMs: 60_000,
+        limit: 3,
+        keyGenerator: () => "alice",
+        store: new SluiceStore({ sluice, prefix: "api" }),
+      }),
+    );
+    app.get("/", (context) => context.text("hello"));
+    const url = await serve(app);
+    const seen: unknown[] = [];
     for (let i = 0; i < 5; i++) {
-      const { status, headers } = await fetch(url)
-      seen.push([status, headers.get('ratelimit-remaining'), headers.get('ratelimit-reset'), headers.get('retry-after')])
-      clock.advance(10_000)
+      const { status, headers } = await fetch(url);
+      seen.push([
+        status,
+        headers.get("ratelimit-remaining"),
+        headers.get("ratelimit-reset"),
+        headers.get("retry-after"),
+      ]);
+      clock.advance(10_000);
     }
-    expect(seen).toEqual([[200, '2', '60', null], [200, '1', '50', null], [200, '0', '40', null], [429, '0', '30', '30'], [429, '0', '20', '20']])
-    clock.advance(10_000)
-    expect((await fetch(url)).status).toBe(200)
-  })
+    expect(seen).toEqual([[200, "2", "60", null], [200, "1", "50", null], [200, "0", "40", null], [
+      429,
+      "0",
+      "30",
+      "30",
+    ], [429, "0", "20", "20"]]);
+    clock.advance(10_000);
+    expect((await fetch(url)).status).toBe(200);
+  });
 
-  it('takes back what it is told to skip, and lets a handler ask and reset', async () => {
-    const { sluice } = create()
-    const app = new Hono<{ Variables: { rateLimitStore: { getKey: (key: string) => { totalHits: number }; resetKey: (key: string) => void } } }>()
-    app.use(rateLimiter({ windowMs: 60_000, limit: 2, skipFailedRequests: true, keyGenerator: () => 'alice', store: new SluiceStore({ sluice, prefix: 'api' }) }))
-    app.get('/', (context) => context.text('hello'))
-    app.get('/fails', (context) => context.text('sorry', 500))
-    app.get('/resets', (context) => {
-      const { getKey, resetKey } = context.get('rateLimitStore')
-      const { totalHits } = getKey('alice')
-      resetKey('alice')
-      return context.text(`${totalHits}`)
-    })
-    const url = await serve(app as unknown as Hono)
-    for (let i = 0; i < 10; i++) expect((await fetch(`${url}fails`)).status).toBe(500)
-    expect((await fetch(url)).status).toBe(200)
-    expect(await (await fetch(`${url}resets`)).text()).toBe('2')
-    expect([(await fetch(url)).status, (await fetch(url)).status, (await fetch(url)).status]).toEqual([200, 200, 429])
-  })
-})
+  it("takes back what it is told to skip, and lets a handler ask and reset", async () => {
+    const { sluice } = create();
+    const app = new Hono<
+      {
+        Variables: {
+          rateLimitStore: { getKey: (key: string) => { totalHits: number }; resetKey: (key: string) => void };
+        };
+      }
+    >();
+    app.use(
+      rateLimiter({
+        windowMs: 60_000,
+        limit: 2,
+        skipFailedRequests: true,
+        keyGenerator: () => "alice",
+        store: new SluiceStore({ sluice, prefix: "api" }),
+      }),
+    );
+    app.get("/", (context) => context.text("hello"));
+    app.get("/fails", (context) => context.text("sorry", 500));
+    app.get("/resets", (context) => {
+      const { getKey, resetKey } = context.get("rateLimitStore");
+      const { totalHits } = getKey("alice");
+      resetKey("alice");
+      return context.text(`${totalHits}`);
+    });
+    const url = await serve(app as unknown as Hono);
+    for (let i = 0; i < 10; i++) expect((await fetch(`${url}fails`)).status).toBe(500);
+    expect((await fetch(url)).status).toBe(200);
+    expect(await (await fetch(`${url}resets`)).text()).toBe("2");
+    expect([(await fetch(url)).status, (await fetch(url)).status, (await fetch(url)).status]).toEqual([200, 200, 429]);
+  });
+});

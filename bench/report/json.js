@@ -1,8 +1,8 @@
 // A run as it is kept: what the pages, the figures of the README and the
 // comparison read.
 
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
-import { dirname } from 'node:path'
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { dirname } from "node:path";
 
 /**
  * @typedef {{ chart: string, series: string, x: number | string | null, unit: string, median: number, lower: number, upper: number, count: number }} Sample
@@ -18,25 +18,25 @@ import { dirname } from 'node:path'
  *   rivals: { name: string, version?: string, what: string, absent?: string }[], questions: Answer[] }} Run
  */
 
-export const SCHEMA = 1
+export const SCHEMA = 1;
 
 /** A file that is no run, or two that cannot be compared. */
 export class RunError extends Error {}
 
 /** @param {Run} run */
 export function writeRun(path, run) {
-  mkdirSync(dirname(path), { recursive: true })
-  writeFileSync(path, `${JSON.stringify(run, null, 1)}\n`)
+  mkdirSync(dirname(path), { recursive: true });
+  writeFileSync(path, `${JSON.stringify(run, null, 1)}\n`);
 }
 
 /** @returns {Run} */
 export function readRun(path) {
-  let run
+  let run;
   try {
-    run = JSON.parse(readFileSync(path, 'utf8'))
+    run = JSON.parse(readFileSync(path, "utf8"));
   } catch (error) {
-    throw new RunError(`"${path}" expected a run of these benchmarks: ${error.message}`)
+    throw new RunError(`"${path}" expected a run of these benchmarks: ${error.message}`);
   }
-  if (run?.schema !== SCHEMA) throw new RunError(`"${path}" expected a run of schema ${SCHEMA}, got ${run?.schema}`)
-  return run
+  if (run?.schema !== SCHEMA) throw new RunError(`"${path}" expected a run of schema ${SCHEMA}, got ${run?.schema}`);
+  return run;
 }

@@ -4,24 +4,24 @@
 // Each decision goes through three timers of a millisecond, one after the
 // other, and the decisions of one key take turns.
 
-import Bottleneck from 'bottleneck'
-import { windowMsOf } from '../window.js'
+import Bottleneck from "bottleneck";
+import { windowMsOf } from "../window.js";
 
-const work = async () => true
+const work = async () => true;
 const dropped = (reason) => {
-  if (reason.message !== 'This job has been dropped by Bottleneck') throw reason
-  return false
-}
+  if (reason.message !== "This job has been dropped by Bottleneck") throw reason;
+  return false;
+};
 
 export const rival = {
-  name: 'bottleneck',
-  package: 'bottleneck',
-  what: 'Group; a reservoir a window; a promise and three timers a call',
-  answers: 'promise',
+  name: "bottleneck",
+  package: "bottleneck",
+  what: "Group; a reservoir a window; a promise and three timers a call",
+  answers: "promise",
   readsClock: true,
   bears: { calls: 1000, keys: 10_000 },
   make({ rate, burst }) {
-    const windowMs = windowMsOf({ rate, burst })
+    const windowMs = windowMsOf({ rate, burst });
     const group = new Bottleneck.Group({
       reservoir: burst,
       reservoirRefreshAmount: burst,
@@ -31,13 +31,13 @@ export const rival = {
       highWater: 0,
       strategy: Bottleneck.strategy.OVERFLOW,
       timeout: 2 ** 31 - 1,
-    })
+    });
     return {
       ask: (key) => group.key(key).schedule(work).catch(dropped),
       async close() {
-        clearInterval(group.interval)
-        await Promise.all(group.keys().map((key) => group.deleteKey(key)))
+        clearInterval(group.interval);
+        await Promise.all(group.keys().map((key) => group.deleteKey(key)));
       },
-    }
+    };
   },
-}
+};

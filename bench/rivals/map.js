@@ -4,29 +4,29 @@
 // table it is never full, keeps every key for ever, and serves one thread.
 
 export const rival = {
-  name: 'Map',
-  what: 'a Map of token buckets of our own; never full, forgets nothing, one thread',
-  answers: 'sync',
+  name: "Map",
+  what: "a Map of token buckets of our own; never full, forgets nothing, one thread",
+  answers: "sync",
   readsClock: true,
   make({ rate, burst }) {
-    const buckets = new Map()
-    const tokensPerMs = rate / 1000
+    const buckets = new Map();
+    const tokensPerMs = rate / 1000;
     const ask = (key) => {
-      const now = Date.now()
-      const bucket = buckets.get(key)
+      const now = Date.now();
+      const bucket = buckets.get(key);
       if (bucket === undefined) {
-        buckets.set(key, { tokens: burst - 1, last: now })
-        return true
+        buckets.set(key, { tokens: burst - 1, last: now });
+        return true;
       }
-      const tokens = Math.min(burst, bucket.tokens + (now - bucket.last) * tokensPerMs)
-      bucket.last = now
+      const tokens = Math.min(burst, bucket.tokens + (now - bucket.last) * tokensPerMs);
+      bucket.last = now;
       if (tokens < 1) {
-        bucket.tokens = tokens
-        return false
+        bucket.tokens = tokens;
+        return false;
       }
-      bucket.tokens = tokens - 1
-      return true
-    }
-    return { ask, close() {} }
+      bucket.tokens = tokens - 1;
+      return true;
+    };
+    return { ask, close() {} };
   },
-}
+};

@@ -3,27 +3,27 @@
 // key at each call. It blocks for the rest of the window, which is its default:
 // without blocking it walks twice.
 
-import { createRequire } from 'node:module'
-import { windowMsOf } from '../window.js'
+import { createRequire } from "node:module";
+import { windowMsOf } from "../window.js";
 
-const require = createRequire(import.meta.url)
+const require = createRequire(import.meta.url);
 
 export const rival = {
-  name: '@nestjs/throttler',
-  package: '@nestjs/throttler',
-  what: 'ThrottlerStorageService; a time for every admitted call; a promise a call',
-  answers: 'promise',
+  name: "@nestjs/throttler",
+  package: "@nestjs/throttler",
+  what: "ThrottlerStorageService; a time for every admitted call; a promise a call",
+  answers: "promise",
   readsClock: true,
   bears: { callsAKey: 1000, keys: 100_000 },
   make({ rate, burst }) {
     // Loaded when asked for: it brings a framework, which would take every case of every question half a second.
-    require('reflect-metadata')
-    const { ThrottlerStorageService } = require('@nestjs/throttler')
-    const windowMs = windowMsOf({ rate, burst })
-    const storage = new ThrottlerStorageService()
+    require("reflect-metadata");
+    const { ThrottlerStorageService } = require("@nestjs/throttler");
+    const windowMs = windowMsOf({ rate, burst });
+    const storage = new ThrottlerStorageService();
     return {
-      ask: async (key) => !(await storage.increment(key, windowMs, burst, windowMs, 'default')).isBlocked,
+      ask: async (key) => !(await storage.increment(key, windowMs, burst, windowMs, "default")).isBlocked,
       close: () => storage.onApplicationShutdown(),
-    }
+    };
   },
-}
+};

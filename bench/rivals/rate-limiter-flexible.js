@@ -2,28 +2,32 @@
 // string of every key. It answers with a promise, which it rejects for a key
 // over its limit, and keeps a timer for each key.
 
-import { RateLimiterMemory } from 'rate-limiter-flexible'
-import { windowMsOf } from '../window.js'
+import { RateLimiterMemory } from "rate-limiter-flexible";
+import { windowMsOf } from "../window.js";
 
-const yes = () => true
+const yes = () => true;
 const no = (reason) => {
-  if (reason instanceof Error) throw reason
-  return false
-}
+  if (reason instanceof Error) throw reason;
+  return false;
+};
 
 export const rival = {
-  name: 'rate-limiter-flexible',
-  package: 'rate-limiter-flexible',
-  what: 'memory; fixed window; a promise a call, a timer a key',
-  answers: 'promise',
+  name: "rate-limiter-flexible",
+  package: "rate-limiter-flexible",
+  what: "memory; fixed window; a promise a call, a timer a key",
+  answers: "promise",
   readsClock: true,
   make({ rate, burst }) {
-    const limiter = new RateLimiterMemory({ points: burst, duration: windowMsOf({ rate, burst }) / 1000, keyPrefix: '' })
+    const limiter = new RateLimiterMemory({
+      points: burst,
+      duration: windowMsOf({ rate, burst }) / 1000,
+      keyPrefix: "",
+    });
     return {
       ask: (key) => limiter.consume(key).then(yes, no),
       close() {
-        for (const { key } of limiter.dump().storage) limiter.delete(key)
+        for (const { key } of limiter.dump().storage) limiter.delete(key);
       },
-    }
+    };
   },
-}
+};

@@ -27,15 +27,25 @@
 
 /** @returns {Tally} */
 export function newTally() {
-  return { requested: 0, admitted: 0, firstAdmittedMs: Infinity, lastAdmittedMs: -Infinity, lastFullMs: Infinity, lastRefusedMs: -Infinity }
+  return {
+    requested: 0,
+    admitted: 0,
+    firstAdmittedMs: Infinity,
+    lastAdmittedMs: -Infinity,
+    lastFullMs: Infinity,
+    lastRefusedMs: -Infinity,
+  };
 }
 
 /** The fewest and the most that a policy lets pass, as its clients saw the times. */
 export function boundsOf({ rate, burst }, { firstAdmittedMs, lastAdmittedMs, lastFullMs, lastRefusedMs }) {
-  const within = (fromMs, toMs) => burst + (rate * (toMs - fromMs)) / 1000
+  const within = (fromMs, toMs) => burst + (rate * (toMs - fromMs)) / 1000;
   // More than `owed - 1`, and whole.
-  const owed = lastRefusedMs > lastFullMs ? within(lastFullMs, lastRefusedMs) : 0
-  return { least: owed > 0 ? Math.floor(owed - 1) + 1 : 0, most: lastAdmittedMs > firstAdmittedMs ? Math.floor(within(firstAdmittedMs, lastAdmittedMs)) : 0 }
+  const owed = lastRefusedMs > lastFullMs ? within(lastFullMs, lastRefusedMs) : 0;
+  return {
+    least: owed > 0 ? Math.floor(owed - 1) + 1 : 0,
+    most: lastAdmittedMs > firstAdmittedMs ? Math.floor(within(firstAdmittedMs, lastAdmittedMs)) : 0,
+  };
 }
 
 /**
@@ -54,17 +64,28 @@ export function boundsOf({ rate, burst }, { firstAdmittedMs, lastAdmittedMs, las
 
 /** @param {{ name: string, policy: string, isModest: boolean, buckets: { rate: number, burst: number, tally: Tally }[] }} classOfClients @returns {Row} */
 export function rowOf({ name, policy, isModest, buckets }) {
-  const row = { name, policy, isModest, buckets: buckets.length, requested: 0, admitted: 0, least: 0, most: 0, over: 0, under: 0 }
+  const row = {
+    name,
+    policy,
+    isModest,
+    buckets: buckets.length,
+    requested: 0,
+    admitted: 0,
+    least: 0,
+    most: 0,
+    over: 0,
+    under: 0,
+  };
   for (const { tally, ...limit } of buckets) {
-    const { least, most } = boundsOf(limit, tally)
-    row.requested += tally.requested
-    row.admitted += tally.admitted
-    row.least += least
-    row.most += most
-    if (tally.admitted > most) row.over++
-    if (tally.admitted < least) row.under++
+    const { least, most } = boundsOf(limit, tally);
+    row.requested += tally.requested;
+    row.admitted += tally.admitted;
+    row.least += least;
+    row.most += most;
+    if (tally.admitted > most) row.over++;
+    if (tally.admitted < least) row.under++;
   }
-  return row
+  return row;
 }
 
 /**
@@ -82,15 +103,41 @@ export function rowOf({ name, policy, isModest, buckets }) {
  * @returns {Finding[]}
  */
 export function judge(rows, { wrong, errors, isWhole }, stats, audit) {
-  const sum = (of) => rows.reduce((total, row) => total + row[of], 0)
-  const modest = rows.filter((row) => row.isModest)
-  const refusedModest = modest.reduce((total, row) => total + row.requested - row.admitted, 0)
-  const off = rows.filter(({ policy, requested, admitted }) => stats.limiters[policy].allowed !== admitted || stats.limiters[policy].denied !== requested - admitted)
+  const sum = (of) => rows.reduce((total, row) => total + row[of], 0);
+  const modest = rows.filter((row) => row.isModest);
+  const refusedModest = modest.reduce((total, row) => total + row.requested - row.admitted, 0);
+  const off = rows.filter(({ policy, requested, admitted }) =>
+    stats.limiters[policy].allowed !== admitted || stats.limiters[policy].denied !== requested - admitted
+  );
   return [
-    { name: 'no more', holds: sum('admitted') > 0 ? sum('over') === 0 : undefined, text: `${sum('over')} of ${sum('buckets')} buckets gave more than their policy allows` },
-    { name: 'no less', holds: isWhole && sum('least') > 0 ? sum('under') === 0 : undefined, text: `${sum('under')} of ${sum('buckets')} buckets gave less than their policy owes` },
-    { name: 'no wrong', holds: modest.some((row) => row.requested > 0) ? refusedModest === 0 : undefined, text: `${refusedModest} requests of those below their rate were refused` },
-    { name: 'answers', holds: isWhole ? wrong + errors === 0 : undefined, text: `${wrong} not as expected, ${errors} lost` },
-    { name: 'table', holds: isWhole ? off.length === 0 && stats.evicted === 0 && audit.clean : audit.clean || undefined, text: `${off.length === 0 ? 'counted what the clients saw' : `counted otherwise than the clients saw: ${off.map((row) => row.name)}`}, ${stats.evicted} evicted, audit ${audit.clean ? 'clean' : 'not clean'}` },
-  ]
+    {
+      name: "no more",
+      holds: sum("admitted") > 0 ? sum("over") === 0 : undefined,
+      text: `${sum("over")} of ${sum("buckets")} buckets gave more than their policy allows`,
+    },
+    {
+      name: "no less",
+      holds: isWhole && sum("least") > 0 ? sum("under") === 0 : undefined,
+      text: `${sum("under")} of ${sum("buckets")} buckets gave less than their policy owes`,
+    },
+    {
+      name: "no wrong",
+      holds: modest.some((row) => row.requested > 0) ? refusedModest === 0 : undefined,
+      text: `${refusedModest} requests of those below their rate were refused`,
+    },
+    {
+      name: "answers",
+      holds: isWhole ? wrong + errors === 0 : undefined,
+      text: `${wrong} not as expected, ${errors} lost`,
+    },
+    {
+      name: "table",
+      holds: isWhole ? off.length === 0 && stats.evicted === 0 && audit.clean : audit.clean || undefined,
+      text: `${
+        off.length === 0
+          ? "counted what the clients saw"
+          : `counted otherwise than the clients saw: ${off.map((row) => row.name)}`
+      }, ${stats.evicted} evicted, audit ${audit.clean ? "clean" : "not clean"}`,
+    },
+  ];
 }

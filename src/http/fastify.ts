@@ -1,39 +1,41 @@
 // Limits for Fastify (peer dependency, its types alone): a hook for an instance,
 // a plugin's scope or a route.
 
-import type { FastifyReply, FastifyRequest, HookHandlerDoneFunction } from 'fastify'
-import { Guard, type Answer, type GuardOptions } from './guard.js'
-import { peerAddress, type Reader } from './reader.js'
+import type { FastifyReply, FastifyRequest, HookHandlerDoneFunction } from "fastify";
+import { type Answer, Guard, type GuardOptions } from "./guard.js";
+import { peerAddress, type Reader } from "./reader.js";
 
-export * from './index.js'
+export * from "./index.js";
 
 const reader: Reader<FastifyRequest> = {
   header: ({ raw }, name) => raw.headers[name],
   remoteAddress: ({ raw }) => peerAddress(raw.socket),
-}
+};
 
 /**
  * `fastify.addHook('onRequest', limitFastify({ limits: [...] }))`, or `onRequest`
  * of a route; as `preHandler`, where keys need a user who is known by then. Throws
  * for options that are wrong; what their functions throw goes to Fastify's error handler.
  */
-export function limitFastify(options: GuardOptions<FastifyRequest>): (request: FastifyRequest, reply: FastifyReply, done: HookHandlerDoneFunction) => void {
-  const guard = new Guard(options, reader)
+export function limitFastify(
+  options: GuardOptions<FastifyRequest>,
+): (request: FastifyRequest, reply: FastifyReply, done: HookHandlerDoneFunction) => void {
+  const guard = new Guard(options, reader);
   return (request, reply, done) => {
-    let answer: Answer | Promise<Answer>
+    let answer: Answer | Promise<Answer>;
     try {
-      answer = guard.decide(request)
+      answer = guard.decide(request);
     } catch (error) {
-      done(error as Error)
-      return
+      done(error as Error);
+      return;
     }
-    if (answer instanceof Promise) answer.then((later) => applyTo(reply, later, done), done)
-    else applyTo(reply, answer, done)
-  }
+    if (answer instanceof Promise) answer.then((later) => applyTo(reply, later, done), done);
+    else applyTo(reply, answer, done);
+  };
 }
 
 function applyTo(reply: FastifyReply, { allowed, status, fields, body }: Answer, done: HookHandlerDoneFunction): void {
-  for (let i = 0; i < fields.length; i += 2) reply.header(fields[i], fields[i + 1])
-  if (allowed) done()
-  else reply.code(status).send(body)
+  for (let i = 0; i < fields.length; i += 2) reply.header(fields[i], fields[i + 1]);
+  if (allowed) done();
+  else reply.code(status).send(body);
 }

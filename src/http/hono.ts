@@ -1,40 +1,40 @@
 // Limits for Hono (peer dependency, its types alone) on @hono/node-server:
 // middleware for an application, a path or a route.
 
-import type { Context, Env, MiddlewareHandler } from 'hono'
-import { Guard, type GuardOptions } from './guard.js'
-import { peerAddress, type Reader } from './reader.js'
+import type { Context, Env, MiddlewareHandler } from "hono";
+import { Guard, type GuardOptions } from "./guard.js";
+import { peerAddress, type Reader } from "./reader.js";
 
-export * from './index.js'
+export * from "./index.js";
 
 /** What @hono/node-server puts into `c.env`, or into `c.env.server`. */
 interface Bindings {
-  server?: Bindings
-  incoming?: { socket: Parameters<typeof peerAddress>[0] }
+  server?: Bindings;
+  incoming?: { socket: Parameters<typeof peerAddress>[0] };
 }
 
 const reader: Reader<Context> = {
   header: (c, name) => c.req.header(name),
   remoteAddress: (c) => {
-    const bindings = c.env as Bindings | undefined
-    const incoming = (bindings?.server ?? bindings)?.incoming
-    return incoming && peerAddress(incoming.socket)
+    const bindings = c.env as Bindings | undefined;
+    const incoming = (bindings?.server ?? bindings)?.incoming;
+    return incoming && peerAddress(incoming.socket);
   },
-}
+};
 
 /** `app.use(limitHono({ limits: [...] }))`. Throws for options that are wrong; what their functions throw goes to `app.onError`. */
 export function limitHono<E extends Env = Env>(options: GuardOptions<Context<E>>): MiddlewareHandler<E> {
-  const guard = new Guard<Context<E>>(options, reader)
+  const guard = new Guard<Context<E>>(options, reader);
   return async (c, next) => {
-    const { allowed, status, fields, body } = await guard.decide(c)
+    const { allowed, status, fields, body } = await guard.decide(c);
     if (!allowed) {
-      const headers = new Headers()
-      for (let i = 0; i < fields.length; i += 2) headers.set(fields[i], fields[i + 1])
-      return new Response(body ?? null, { status, headers })
+      const headers = new Headers();
+      for (let i = 0; i < fields.length; i += 2) headers.set(fields[i], fields[i + 1]);
+      return new Response(body ?? null, { status, headers });
     }
-    for (let i = 0; i < fields.length; i += 2) c.header(fields[i], fields[i + 1])
-    await next()
+    for (let i = 0; i < fields.length; i += 2) c.header(fields[i], fields[i + 1]);
+    await next();
     // A handler that made a Response of its own left out what was set before.
-    for (let i = 0; i < fields.length; i += 2) if (!c.res.headers.has(fields[i])) c.header(fields[i], fields[i + 1])
-  }
+    for (let i = 0; i < fields.length; i += 2) if (!c.res.headers.has(fields[i])) c.header(fields[i], fields[i + 1]);
+  };
 }

@@ -1,17 +1,17 @@
 // Limits for node:http servers, and for frameworks that hand out their requests.
 
-import type { IncomingMessage, ServerResponse } from 'node:http'
-import { Guard, type Answer, type GuardOptions } from './guard.js'
-import { peerAddress, type Reader } from './reader.js'
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { type Answer, Guard, type GuardOptions } from "./guard.js";
+import { peerAddress, type Reader } from "./reader.js";
 
-export * from './index.js'
-export { forwardAuth, type ForwardAuthOptions } from './forward-auth.js'
+export { forwardAuth, type ForwardAuthOptions } from "./forward-auth.js";
+export * from "./index.js";
 
 /** Reads requests of node:http. */
 export const nodeReader: Reader<IncomingMessage> = {
   header: (request, name) => request.headers[name],
   remoteAddress: (request) => peerAddress(request.socket),
-}
+};
 
 export interface NodeGuard<Request = IncomingMessage> {
   /**
@@ -19,7 +19,7 @@ export interface NodeGuard<Request = IncomingMessage> {
    * `response`; false if it was refused and answered. A promise of that if one
    * of the guard's functions gave a promise; `await` takes either.
    */
-  (request: Request, response: ServerResponse): boolean | Promise<boolean>
+  (request: Request, response: ServerResponse): boolean | Promise<boolean>;
 }
 
 /**
@@ -27,19 +27,23 @@ export interface NodeGuard<Request = IncomingMessage> {
  * return`. Throws for options that are wrong; the guard throws, or rejects with,
  * what a function of the options throws.
  */
-export function limitHttp<Request extends IncomingMessage = IncomingMessage>(options: GuardOptions<Request>): NodeGuard<Request> {
-  const guard = new Guard(options, nodeReader)
+export function limitHttp<Request extends IncomingMessage = IncomingMessage>(
+  options: GuardOptions<Request>,
+): NodeGuard<Request> {
+  const guard = new Guard(options, nodeReader);
   return (request, response) => {
-    const answer = guard.decide(request)
-    return answer instanceof Promise ? answer.then((later) => applyAnswer(later, response)) : applyAnswer(answer, response)
-  }
+    const answer = guard.decide(request);
+    return answer instanceof Promise
+      ? answer.then((later) => applyAnswer(later, response))
+      : applyAnswer(answer, response);
+  };
 }
 
 /** Sets an answer's fields on a response and, if it refuses, answers: true if the request may go ahead. */
 export function applyAnswer({ allowed, status, fields, body }: Answer, response: ServerResponse): boolean {
-  for (let i = 0; i < fields.length; i += 2) response.setHeader(fields[i], fields[i + 1])
-  if (allowed) return true
-  response.statusCode = status
-  response.end(body)
-  return false
+  for (let i = 0; i < fields.length; i += 2) response.setHeader(fields[i], fields[i + 1]);
+  if (allowed) return true;
+  response.statusCode = status;
+  response.end(body);
+  return false;
 }

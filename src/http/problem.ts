@@ -2,26 +2,37 @@
 // draft-ietf-httpapi-ratelimit-headers-11 defines for limits.
 
 /** The problem types of the draft: a client beyond its quota, a service with less to give, or use that looks wrong. */
-export type ProblemType = 'quota-exceeded' | 'temporary-reduced-capacity' | 'abnormal-usage-detected'
+export type ProblemType = "quota-exceeded" | "temporary-reduced-capacity" | "abnormal-usage-detected";
 
 interface Problem {
-  readonly status: number
-  readonly title: string
+  readonly status: number;
+  readonly title: string;
 }
 
 export const problems: Readonly<Record<ProblemType, Problem>> = {
-  'quota-exceeded': { status: 429, title: 'Request cannot be satisfied as assigned quota has been exceeded' },
-  'temporary-reduced-capacity': { status: 503, title: 'Request cannot be satisfied due to temporary server capacity constraints' },
-  'abnormal-usage-detected': { status: 429, title: 'Request not satisfied due to detection of abnormal request pattern' },
-}
+  "quota-exceeded": { status: 429, title: "Request cannot be satisfied as assigned quota has been exceeded" },
+  "temporary-reduced-capacity": {
+    status: 503,
+    title: "Request cannot be satisfied due to temporary server capacity constraints",
+  },
+  "abnormal-usage-detected": {
+    status: 429,
+    title: "Request not satisfied due to detection of abnormal request pattern",
+  },
+};
 
-export const PROBLEM_JSON = 'application/problem+json'
+export const PROBLEM_JSON = "application/problem+json";
 
 /** The body of a refusal by the policy of that name. */
 export function problemBody(type: ProblemType, policy: string): string {
-  const { title, status } = problems[type]
-  return JSON.stringify({ type: `https://iana.org/assignments/http-problem-types#${type}`, title, status, 'violated-policies': [policy] })
+  const { title, status } = problems[type];
+  return JSON.stringify({
+    type: `https://iana.org/assignments/http-problem-types#${type}`,
+    title,
+    status,
+    "violated-policies": [policy],
+  });
 }
 
 /** The body for whoever is on a list of those to refuse. */
-export const FORBIDDEN = JSON.stringify({ type: 'about:blank', title: 'Forbidden', status: 403 })
+export const FORBIDDEN = JSON.stringify({ type: "about:blank", title: "Forbidden", status: 403 });

@@ -8,10 +8,10 @@
 // Several limits are a key each, and are charged together or not at all. What
 // is reserved is charged as of the moment at which all have room.
 
-import { BUCKET_WORDS } from './bucket-words.js'
-import { MOST_UNITS } from './fixed-point.js'
-import { luaHead } from './lua.js'
-import { script } from './script.js'
+import { BUCKET_WORDS } from "./bucket-words.js";
+import { MOST_UNITS } from "./fixed-point.js";
+import { luaHead } from "./lua.js";
+import { script } from "./script.js";
 
 // A limit's numbers: units a token, burst, decimal places, units that a
 // reservation may reach ahead (a queue's length).
@@ -81,4 +81,4 @@ end
 local answer = { isGranted and 1 or 0, fewest[1], at, full, fewest[2] - 1 }
 if keeps and isGranted and cost > 0 then answer[6] = table.concat(words, ' ') end
 return answer
-`)
+`);

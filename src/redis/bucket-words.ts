@@ -24,4 +24,4 @@ local function write(key, units, span, scale, digits)
   local step = max(1, ceil(span / scale / 8e6)) * 1000000
   redis.call('SET', key, word(units, scale, digits), 'PXAT', format('%.0f', (floor((now + (units + span) / scale) / step) + 2) * (step / 1000)))
 end
-`
+`;

@@ -7,8 +7,8 @@
 // `used` counts what is used from the beginning of the present window on, over
 // as many windows as it takes.
 
-import { luaHead, MOST_AHEAD_US } from './lua.js'
-import { script } from './script.js'
+import { luaHead, MOST_AHEAD_US } from "./lua.js";
+import { script } from "./script.js";
 
 // A limit's numbers: the limit, and a window in microseconds.
 export const fixedWindowScript = script(`${luaHead(2)}
@@ -75,4 +75,4 @@ end
 answer[2] = max(0, limit - used)
 if used > 0 then answer[4] = (place + windowOf(used) + 1) * length - now end
 return answer
-`)
+`);

@@ -22,16 +22,17 @@
 // until the fewest would be there (0: leased; -1: never), and the stamp. To
 // 'give back': how many went back, to the nearest.
 
-import { BUCKET_WORDS } from './bucket-words.js'
-import { LUA_NOW } from './lua.js'
-import { script } from './script.js'
+import { BUCKET_WORDS } from "./bucket-words.js";
+import { LUA_NOW } from "./lua.js";
+import { script } from "./script.js";
 
 /** A lease takes at most one part in so many of what is there, */
-const SHARE = 2
+const SHARE = 2;
 /** if that is at least so much: of less, nobody has any to keep for later. */
-const LEAST_LEASE = 8
+const LEAST_LEASE = 8;
 
-export const leaseScript = script(`${LUA_NOW}local op, cost, most, act = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4]
+export const leaseScript = script(
+  `${LUA_NOW}local op, cost, most, act = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4]
 ${BUCKET_WORDS}local key, back = KEYS[1], KEYS[2]
 local interval, burst, digits, life = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[9])
 local scale = 10 ^ digits
@@ -63,4 +64,5 @@ if returned <= 0 then return 0 end
 redis.call('SET', back, format('%.0f', others + returned), 'PX', ceil(life / 500))
 write(key, units - returned, span, scale, digits)
 return floor(returned / interval + 0.5)
-`)
+`,
+);

@@ -20,12 +20,12 @@
 // To 'cancel': 1 if something went back.
 
 /** How far ahead windows may be reserved, microseconds: 35 years. */
-export const MOST_AHEAD_US = 2 ** 50
+export const MOST_AHEAD_US = 2 ** 50;
 
 /** The server's own time, microseconds since 1970. */
 export const LUA_NOW = `local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
-`
+`;
 
 /** Reads the arguments of a script whose limits have so many numbers each. */
 export function luaHead(numbersOfALimit: number): string {
@@ -37,5 +37,5 @@ if keeps then
   op = 'take'
   most = tonumber(last)
 end
-${LUA_NOW}`
+${LUA_NOW}`;
 }

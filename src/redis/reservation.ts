@@ -2,36 +2,41 @@
 
 export interface RedisReservation {
   /** False if the cost exceeds the burst, or the delay would exceed maxWaitMs; nothing was charged then. */
-  readonly granted: boolean
+  readonly granted: boolean;
   /** ms to wait before acting, from the server's answer on: 0 is now. If not granted, ms that it would have taken; Infinity is never. */
-  readonly delayMs: number
+  readonly delayMs: number;
   /** Redis could not be asked: see `onFailure`. */
-  readonly degraded: boolean
+  readonly degraded: boolean;
   /**
    * Gives back what nobody has reserved behind this reservation, if its time to
    * act is not past on the server's clock. Only the first call has an effect.
    * True if tokens went back; false too if Redis cannot be asked.
    */
-  cancel(): Promise<boolean>
+  cancel(): Promise<boolean>;
   /** Cancels if the time to act is still to come; a reservation that could act at once stays charged. */
-  [Symbol.asyncDispose](): Promise<void>
+  [Symbol.asyncDispose](): Promise<void>;
 }
 
 /** A reservation that `giveBack` cancels. */
-export function reservation(granted: boolean, delayMs: number, degraded: boolean, giveBack: () => boolean | Promise<boolean>): RedisReservation {
-  let isOpen = granted
+export function reservation(
+  granted: boolean,
+  delayMs: number,
+  degraded: boolean,
+  giveBack: () => boolean | Promise<boolean>,
+): RedisReservation {
+  let isOpen = granted;
   const cancel = async (): Promise<boolean> => {
-    if (!isOpen) return false
-    isOpen = false
-    return giveBack()
-  }
+    if (!isOpen) return false;
+    isOpen = false;
+    return giveBack();
+  };
   return {
     granted,
     delayMs,
     degraded,
     cancel,
     async [Symbol.asyncDispose]() {
-      if (delayMs > 0) await cancel()
+      if (delayMs > 0) await cancel();
     },
-  }
+  };
 }

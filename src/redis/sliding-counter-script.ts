@@ -9,8 +9,8 @@
 // Long windows with large limits count time in longer ticks than microseconds,
 // so that counts x ticks stay below 2^53; they forget up to one tick later.
 
-import { luaHead, MOST_AHEAD_US } from './lua.js'
-import { script } from './script.js'
+import { luaHead, MOST_AHEAD_US } from "./lua.js";
+import { script } from "./script.js";
 
 // A limit's numbers: the limit, a window in microseconds, and a tick in microseconds.
 export const slidingCounterScript = script(`${luaHead(3)}
@@ -95,4 +95,4 @@ local done = last
 if present > 0 then done = last + 2 elseif before > 0 then done = last + 1 end
 answer[4] = max(0, done * length - now)
 return answer
-`)
+`);

@@ -3,8 +3,8 @@
 // the limit. A key holds a packed string of integers: the number of the last
 // slot in use, its count, and the counts of the `slots` slots before it.
 
-import { luaHead, MOST_AHEAD_US } from './lua.js'
-import { script } from './script.js'
+import { luaHead, MOST_AHEAD_US } from "./lua.js";
+import { script } from "./script.js";
 
 // A limit's numbers: the limit, a slot in microseconds, and how many slots a window has.
 export const slottedWindowScript = script(`${luaHead(3)}
@@ -98,4 +98,4 @@ for i = 0, slots do
 end
 answer[4] = max(0, done * length - now)
 return answer
-`)
+`);

@@ -1,95 +1,119 @@
 // Limiters whose buckets are in Redis, as a user sees them.
 
-import { checkInteger, checkOptions, shown, SluiceError, unexpected } from '../errors.js'
-import { define, Sluice } from '../sluice.js'
-import { closed } from '../table.js'
-import { Breaker } from './breaker.js'
-import type { RedisClient } from './client.js'
-import { connection } from './connection.js'
-import { Guard, type GuardCounts } from './guard.js'
+import { checkInteger, checkOptions, shown, SluiceError, unexpected } from "../errors.js";
+import { define, Sluice } from "../sluice.js";
+import { closed } from "../table.js";
+import { Breaker } from "./breaker.js";
+import type { RedisClient } from "./client.js";
+import { connection } from "./connection.js";
+import { Guard, type GuardCounts } from "./guard.js";
 import {
-  redisFixedWindow, redisLeakyBucket, redisSlidingWindow, redisTokenBucket,
-  type RedisFixedWindowOptions, type RedisKind, type RedisLeakyBucketOptions, type RedisSlidingWindowOptions, type RedisTokenBucketOptions,
-} from './kinds.js'
-import { LeasedLimiter, type LeasedOptions, type LeasedStats } from './leased.js'
-import { RedisLimiter, type RedisLimiterStats } from './limiter.js'
-import type { RedisPolicy } from './policy.js'
+  redisFixedWindow,
+  type RedisFixedWindowOptions,
+  type RedisKind,
+  redisLeakyBucket,
+  type RedisLeakyBucketOptions,
+  redisSlidingWindow,
+  type RedisSlidingWindowOptions,
+  redisTokenBucket,
+  type RedisTokenBucketOptions,
+} from "./kinds.js";
+import { LeasedLimiter, type LeasedOptions, type LeasedStats } from "./leased.js";
+import { RedisLimiter, type RedisLimiterStats } from "./limiter.js";
+import type { RedisPolicy } from "./policy.js";
 
 /** What is decided while Redis cannot be asked: all passes, nothing passes, or what a limiter of this process lets pass. */
-export type OnFailure = 'open' | 'closed' | 'local'
+export type OnFailure = "open" | "closed" | "local";
 
 export interface RedisSluiceOptions {
   /** A client of redis, ioredis, iovalkey or @valkey/valkey-glide, for one server or a cluster. */
-  client: RedisClient
+  client: RedisClient;
   /**
    * While Redis cannot be asked: 'open' admits, 'closed' refuses (a 503, not a
    * 429), 'local' decides in `local` with `share` of each limit. Such decisions
    * are `degraded`. It ends by itself when Redis answers.
    */
-  onFailure: OnFailure
+  onFailure: OnFailure;
   /** What all keys in Redis begin with: up to 24 letters, digits and _ . - : / characters, 'sluice' by default. */
-  prefix?: string
+  prefix?: string;
   /** Longest time that a call waits for Redis, ms: 1 to 60,000, 250 by default. */
-  deadlineMs?: number
+  deadlineMs?: number;
   /** While Redis does not answer, it is asked so often, ms: 1 to 600,000, 1000 by default. By one thread of all that share `local`. */
-  probeMs?: number
+  probeMs?: number;
   /** The table that the threads of this process share. Without it, each thread finds out for itself that Redis is gone. */
-  local?: Sluice
+  local?: Sluice;
   /** Under 'local', the share of each limit that this process may give: above 0 and up to 1 (default). With n processes, 1 / n keeps the limit. */
-  share?: number
+  share?: number;
 }
 
 export interface RedisSluiceStats extends RedisLimiterStats, GuardCounts {
   /** The same counts for each limiter by name. */
-  limiters: Record<string, RedisLimiterStats>
+  limiters: Record<string, RedisLimiterStats>;
   /** And for each that leases. */
-  leased: Record<string, LeasedStats>
+  leased: Record<string, LeasedStats>;
   /** False while Redis has been given up and is only probed. */
-  reachable: boolean
+  reachable: boolean;
 }
 
 /** What a reply may be late beside its deadline, ms: as long as that a thread that asks keeps others from asking. */
-const LATE_MS = 20
+const LATE_MS = 20;
 /** So often a thread can ask within a lease. */
-const LEAST_HOLDS = 3
+const LEAST_HOLDS = 3;
 
-const choices: readonly OnFailure[] = ['open', 'closed', 'local']
+const choices: readonly OnFailure[] = ["open", "closed", "local"];
 
 /** Throws unless `name` is a string of so many letters, digits and marks that mean nothing in a key. */
 function checkWord(what: string, name: unknown, least: number, most: number, marks: string): asserts name is string {
-  if (typeof name !== 'string' || name.length < least || name.length > most || !new RegExp(`^[\\w${marks}]*$`).test(name)) {
-    throw unexpected(what, `${least} to ${most} letters, digits and ${marks.replace('\\', '').split('').join(' ')} characters`, name, 'string')
+  if (
+    typeof name !== "string" || name.length < least || name.length > most || !new RegExp(`^[\\w${marks}]*$`).test(name)
+  ) {
+    throw unexpected(
+      what,
+      `${least} to ${most} letters, digits and ${marks.replace("\\", "").split("").join(" ")} characters`,
+      name,
+      "string",
+    );
   }
 }
 
 export class RedisSluice {
-  readonly #guard: Guard
-  readonly #options: Required<Omit<RedisSluiceOptions, 'client' | 'local'>>
-  readonly #local: Sluice | undefined
-  readonly #limiters = new Map<string, { limiter: RedisLimiter; options: string }>()
-  readonly #leased = new Map<string, { limiter: LeasedLimiter; leaseMs: number }>()
-  #isClosed = false
+  readonly #guard: Guard;
+  readonly #options: Required<Omit<RedisSluiceOptions, "client" | "local">>;
+  readonly #local: Sluice | undefined;
+  readonly #limiters = new Map<string, { limiter: RedisLimiter; options: string }>();
+  readonly #leased = new Map<string, { limiter: LeasedLimiter; leaseMs: number }>();
+  #isClosed = false;
 
-  private constructor(client: RedisClient, options: Required<Omit<RedisSluiceOptions, 'client' | 'local'>>, local: Sluice | undefined) {
-    const asked = connection(client, options.deadlineMs)
-    this.#options = options
-    this.#local = local
-    const shared = local ?? Sluice.create({ capacity: 1, lineCapacity: 1, maxThreads: 1 })
-    this.#guard = new Guard(asked, new Breaker(shared, options.prefix, options.probeMs))
+  private constructor(
+    client: RedisClient,
+    options: Required<Omit<RedisSluiceOptions, "client" | "local">>,
+    local: Sluice | undefined,
+  ) {
+    const asked = connection(client, options.deadlineMs);
+    this.#options = options;
+    this.#local = local;
+    const shared = local ?? Sluice.create({ capacity: 1, lineCapacity: 1, maxThreads: 1 });
+    this.#guard = new Guard(asked, new Breaker(shared, options.prefix, options.probeMs));
   }
 
   /** Throws RangeError or TypeError for options that are wrong. Asks Redis nothing yet. */
   static create(options: RedisSluiceOptions): RedisSluice {
-    checkOptions(options)
-    const { client, onFailure, prefix = 'sluice', deadlineMs = 250, probeMs = 1000, local, share = 1 } = options
-    if (!choices.includes(onFailure)) throw unexpected('onFailure', "'open', 'closed' or 'local'", onFailure, 'string')
-    checkWord('prefix', prefix, 0, 24, '.:/-')
-    checkInteger('deadlineMs', deadlineMs, 1, 60_000)
-    checkInteger('probeMs', probeMs, 1, 600_000)
-    if (local !== undefined && !(local instanceof Sluice)) throw new TypeError(`"local" expected a Sluice, got ${shown(local)}`)
-    if (onFailure === 'local' && local === undefined) throw new TypeError(`"local" expected the Sluice that decides under onFailure 'local', got undefined`)
-    if (typeof share !== 'number' || !(share > 0 && share <= 1)) throw unexpected('share', 'a number above 0 and up to 1', share)
-    return new RedisSluice(client, { onFailure, prefix, deadlineMs, probeMs, share }, local)
+    checkOptions(options);
+    const { client, onFailure, prefix = "sluice", deadlineMs = 250, probeMs = 1000, local, share = 1 } = options;
+    if (!choices.includes(onFailure)) throw unexpected("onFailure", "'open', 'closed' or 'local'", onFailure, "string");
+    checkWord("prefix", prefix, 0, 24, ".:/-");
+    checkInteger("deadlineMs", deadlineMs, 1, 60_000);
+    checkInteger("probeMs", probeMs, 1, 600_000);
+    if (local !== undefined && !(local instanceof Sluice)) {
+      throw new TypeError(`"local" expected a Sluice, got ${shown(local)}`);
+    }
+    if (onFailure === "local" && local === undefined) {
+      throw new TypeError(`"local" expected the Sluice that decides under onFailure 'local', got undefined`);
+    }
+    if (typeof share !== "number" || !(share > 0 && share <= 1)) {
+      throw unexpected("share", "a number above 0 and up to 1", share);
+    }
+    return new RedisSluice(client, { onFailure, prefix, deadlineMs, probeMs, share }, local);
   }
 
   /**
@@ -99,7 +123,7 @@ export class RedisSluice {
    * ERR_SLUICE_POLICY_EXISTS.
    */
   tokenBucket(name: string, options: RedisTokenBucketOptions): RedisLimiter {
-    return this.#make(name, options, redisTokenBucket)
+    return this.#make(name, options, redisTokenBucket);
   }
 
   /**
@@ -109,17 +133,17 @@ export class RedisSluice {
    * no place for.
    */
   leakyBucket(name: string, options: RedisLeakyBucketOptions): RedisLimiter {
-    return this.#make(name, options, redisLeakyBucket)
+    return this.#make(name, options, redisLeakyBucket);
   }
 
   /** At most `limit` in each window of `windowMs`. Around a boundary, twice the limit may pass. */
   fixedWindow(name: string, options: RedisFixedWindowOptions): RedisLimiter {
-    return this.#make(name, options, redisFixedWindow)
+    return this.#make(name, options, redisFixedWindow);
   }
 
   /** At most `limit` in the last `windowMs`: never more with `slots` or `log`, else as estimated from the counts of two windows. */
   slidingWindow(name: string, options: RedisSlidingWindowOptions): RedisLimiter {
-    return this.#make(name, options, redisSlidingWindow)
+    return this.#make(name, options, redisSlidingWindow);
   }
 
   /**
@@ -129,76 +153,79 @@ export class RedisSluice {
    * buckets are those of `tokenBucket` under the same name.
    */
   leased(name: string, options: LeasedOptions): LeasedLimiter {
-    if (this.#isClosed) throw closed()
-    checkWord('name', name, 1, 48, './-')
-    checkOptions(options)
-    const { prefix, deadlineMs } = this.#options
-    const { rate, burst, leaseMs = 1000 } = options
-    const kind = redisTokenBucket({ rate, burst })
-    const holdMs = deadlineMs + LATE_MS
-    checkInteger('leaseMs', leaseMs, LEAST_HOLDS * holdMs, 600_000)
-    if (!this.#local) throw new TypeError('"local" expected the Sluice that leased tokens go to, got undefined')
-    const policy = define(this.#local, `redis:${prefix}:${name}:leases`, 'lease', { rate, burst, extra: holdMs * 1e6 })
-    const known = this.#leased.get(name)
-    if (known?.leaseMs === leaseMs) return known.limiter
-    if (known) throw exists(name)
-    const limiter = new LeasedLimiter(policy, this.#policyOf(name, kind), leaseMs)
-    this.#leased.set(name, { limiter, leaseMs })
-    return limiter
+    if (this.#isClosed) throw closed();
+    checkWord("name", name, 1, 48, "./-");
+    checkOptions(options);
+    const { prefix, deadlineMs } = this.#options;
+    const { rate, burst, leaseMs = 1000 } = options;
+    const kind = redisTokenBucket({ rate, burst });
+    const holdMs = deadlineMs + LATE_MS;
+    checkInteger("leaseMs", leaseMs, LEAST_HOLDS * holdMs, 600_000);
+    if (!this.#local) throw new TypeError("\"local\" expected the Sluice that leased tokens go to, got undefined");
+    const policy = define(this.#local, `redis:${prefix}:${name}:leases`, "lease", { rate, burst, extra: holdMs * 1e6 });
+    const known = this.#leased.get(name);
+    if (known?.leaseMs === leaseMs) return known.limiter;
+    if (known) throw exists(name);
+    const limiter = new LeasedLimiter(policy, this.#policyOf(name, kind), leaseMs);
+    this.#leased.set(name, { limiter, leaseMs });
+    return limiter;
   }
 
   #policyOf(name: string, kind: RedisKind): RedisPolicy {
-    const { prefix, onFailure, probeMs, share } = this.#options
-    const standIn = onFailure === 'local' ? kind.standIn(this.#local!, `redis:${prefix}:${name}`, share) : undefined
-    return { name, prefix, kind, guard: this.#guard, failure: { policy: onFailure, probeMs }, standIn }
+    const { prefix, onFailure, probeMs, share } = this.#options;
+    const standIn = onFailure === "local" ? kind.standIn(this.#local!, `redis:${prefix}:${name}`, share) : undefined;
+    return { name, prefix, kind, guard: this.#guard, failure: { policy: onFailure, probeMs }, standIn };
   }
 
   #make<Options extends object>(name: string, options: Options, read: (options: Options) => RedisKind): RedisLimiter {
-    if (this.#isClosed) throw closed()
-    checkWord('name', name, 1, 48, './-')
-    checkOptions(options)
-    const kind = read(options)
-    const described = `${kind.letter} ${kind.numbers.join(' ')}`
-    const known = this.#limiters.get(name)
+    if (this.#isClosed) throw closed();
+    checkWord("name", name, 1, 48, "./-");
+    checkOptions(options);
+    const kind = read(options);
+    const described = `${kind.letter} ${kind.numbers.join(" ")}`;
+    const known = this.#limiters.get(name);
     if (known && known.options !== described) {
-      throw exists(name)
+      throw exists(name);
     }
-    if (known) return known.limiter
-    const limiter = new RedisLimiter(this.#policyOf(name, kind))
-    this.#limiters.set(name, { limiter, options: described })
-    return limiter
+    if (known) return known.limiter;
+    const limiter = new RedisLimiter(this.#policyOf(name, kind));
+    this.#limiters.set(name, { limiter, options: described });
+    return limiter;
   }
 
   /** Counts of this thread, over all its limiters. */
   stats(): RedisSluiceStats {
-    const limiters: Record<string, RedisLimiterStats> = Object.create(null)
-    const sum: RedisLimiterStats = { allowed: 0, denied: 0, degraded: 0, gaveBack: 0 }
+    const limiters: Record<string, RedisLimiterStats> = Object.create(null);
+    const sum: RedisLimiterStats = { allowed: 0, denied: 0, degraded: 0, gaveBack: 0 };
     for (const [name, { limiter }] of this.#limiters) {
-      const own = (limiters[name] = limiter.stats())
-      for (const counter of Object.keys(sum) as (keyof RedisLimiterStats)[]) sum[counter] += own[counter]
+      const own = (limiters[name] = limiter.stats());
+      for (const counter of Object.keys(sum) as (keyof RedisLimiterStats)[]) sum[counter] += own[counter];
     }
-    const leased: Record<string, LeasedStats> = Object.create(null)
+    const leased: Record<string, LeasedStats> = Object.create(null);
     for (const [name, { limiter }] of this.#leased) {
-      const { allowed, denied, degraded } = (leased[name] = limiter.stats())
-      sum.allowed += allowed
-      sum.denied += denied
-      sum.degraded += degraded
+      const { allowed, denied, degraded } = (leased[name] = limiter.stats());
+      sum.allowed += allowed;
+      sum.denied += denied;
+      sum.degraded += degraded;
     }
-    return { ...sum, ...this.#guard.counts, limiters, leased, reachable: this.#guard.isReachable }
+    return { ...sum, ...this.#guard.counts, limiters, leased, reachable: this.#guard.isReachable };
   }
 
   /** Rejects those who wait, and gives back their turns and the leases that this thread holds. The client stays open until it has resolved, and so does `local`. */
   async close(): Promise<void> {
-    if (this.#isClosed) return
-    this.#isClosed = true
-    await Promise.all([...this.#limiters.values(), ...this.#leased.values()].map(({ limiter }) => limiter.close()))
+    if (this.#isClosed) return;
+    this.#isClosed = true;
+    await Promise.all([...this.#limiters.values(), ...this.#leased.values()].map(({ limiter }) => limiter.close()));
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    await this.close()
+    await this.close();
   }
 }
 
 function exists(name: string): SluiceError {
-  return new SluiceError('ERR_SLUICE_POLICY_EXISTS', `limiter ${JSON.stringify(name)} exists with other options; use another name`)
+  return new SluiceError(
+    "ERR_SLUICE_POLICY_EXISTS",
+    `limiter ${JSON.stringify(name)} exists with other options; use another name`,
+  );
 }

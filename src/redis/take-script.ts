@@ -13,32 +13,34 @@
 // is moved on only when the moment at which it is full has passed a step of the
 // grid of bucket-script.ts.
 
-import type { FixedPoint } from './fixed-point.js'
-import type { Reply } from './guard.js'
-import { LUA_NOW } from './lua.js'
-import { script, type Script } from './script.js'
+import type { FixedPoint } from "./fixed-point.js";
+import type { Reply } from "./guard.js";
+import { LUA_NOW } from "./lua.js";
+import { type Script, script } from "./script.js";
 
 export interface Take {
-  readonly script: Script
+  readonly script: Script;
   /** What its answer to a cost means. */
-  read(answer: unknown, cost: number): Reply
+  read(answer: unknown, cost: number): Reply;
 }
 
 const LUA_COST = `local key, cost = KEYS[1], 1
 if ARGV[1] then cost = tonumber(ARGV[1]) end
 local stored = redis.call('GET', key)
-`
+`;
 
 /**
  * Of a bucket. It answers how far after now, in units, the bucket would be empty
  * if the cost were taken: that was taken if it is not later than now.
  */
 export function takeOfBucket({ interval, digits }: FixedPoint, burst: number): Take {
-  const scale = 10 ** digits
-  const span = burst * interval
+  const scale = 10 ** digits;
+  const span = burst * interval;
   /** Of the grid, microseconds. */
-  const step = Math.max(1, Math.ceil(span / scale / 8e6)) * 1_000_000
-  const last = (text: string): string => (digits === 0 ? text : `${text} .. string.format('%0${digits}.0f', next - whole * ${scale})`)
+  const step = Math.max(1, Math.ceil(span / scale / 8e6)) * 1_000_000;
+  const last = (
+    text: string,
+  ): string => (digits === 0 ? text : `${text} .. string.format('%0${digits}.0f', next - whole * ${scale})`);
   const source = `${LUA_NOW}${LUA_COST}local units, raw = -${span}, nil
 if stored then
   local rest = #stored - 16
@@ -61,28 +63,32 @@ if raw and ${digits <= 3} then
     redis.call('INCRBY', key, string.format('%.0f', next - raw))
   end
   full = now + (raw + ${span}) / ${scale}
-  if full - full % ${step} ~= step then redis.call('PEXPIREAT', key, string.format('%.0f', step / 1000 + ${step / 500})) end
+  if full - full % ${step} ~= step then redis.call('PEXPIREAT', key, string.format('%.0f', step / 1000 + ${
+    step / 500
+  })) end
 else
   local whole = math.floor(next / ${scale})
-  redis.call('SET', key, ${last(`string.format('%.0f', now + whole)`)}, 'PXAT', string.format('%.0f', step / 1000 + ${step / 500}))
+  redis.call('SET', key, ${last(`string.format('%.0f', now + whole)`)}, 'PXAT', string.format('%.0f', step / 1000 + ${
+    step / 500
+  }))
 end
 return next
-`
+`;
   return {
     script: script(source),
     read(answer, cost) {
-      const need = answer as number
-      const granted = need <= 0 && cost <= burst
-      const units = granted ? need : need - cost * interval
-      const left = units < 0 ? Math.min(burst, Math.floor(-units / interval)) : 0
-      const waitUs = cost > burst ? -1 : need > 0 ? Math.ceil(need / scale) : 0
-      return [granted ? 1 : 0, left, waitUs, Math.max(0, Math.ceil((units + span) / scale)), 0]
+      const need = answer as number;
+      const granted = need <= 0 && cost <= burst;
+      const units = granted ? need : need - cost * interval;
+      const left = units < 0 ? Math.min(burst, Math.floor(-units / interval)) : 0;
+      const waitUs = cost > burst ? -1 : need > 0 ? Math.ceil(need / scale) : 0;
+      return [granted ? 1 : 0, left, waitUs, Math.max(0, Math.ceil((units + span) / scale)), 0];
     },
-  }
+  };
 }
 
 /** Largest word of a window that Redis takes for an integer: nine digits and the ten of its count. */
-const MOST_WINDOWS = 900_000_000
+const MOST_WINDOWS = 900_000_000;
 
 /**
  * Of a fixed window. It answers what would be used of this window and those
@@ -102,25 +108,33 @@ if next <= ${limit} and cost > 0 then
   if isHere and place <= ${MOST_WINDOWS} then
     redis.call('INCRBY', key, cost)
   else
-    redis.call('SET', key, string.format('%.0f%010.0f', place, next), 'PXAT', string.format('%.0f', (place + 1) * ${lengthUs / 1000}))
+    redis.call('SET', key, string.format('%.0f%010.0f', place, next), 'PXAT', string.format('%.0f', (place + 1) * ${
+    lengthUs / 1000
+  }))
   end
 end
 return { next, now - place * ${lengthUs} }
-`
+`;
   /** The window, from the present one on, in which the last of so many is. */
-  const windowOf = (count: number): number => (count <= 0 ? 0 : Math.ceil(count / limit) - 1)
+  const windowOf = (count: number): number => (count <= 0 ? 0 : Math.ceil(count / limit) - 1);
   return {
     script: script(source),
     read(answer, cost) {
-      const [next, elapsedUs] = answer as [number, number]
-      const used = next <= limit ? next : next - cost
-      const front = windowOf(used)
-      const place = used + cost > (front + 1) * limit ? front + 1 : front
-      const granted = next <= limit
-      const waitUs = granted ? 0 : cost > limit ? -1 : place * lengthUs - elapsedUs
-      return [granted ? 1 : 0, Math.max(0, limit - used), waitUs, used > 0 ? (windowOf(used) + 1) * lengthUs - elapsedUs : 0, 0]
+      const [next, elapsedUs] = answer as [number, number];
+      const used = next <= limit ? next : next - cost;
+      const front = windowOf(used);
+      const place = used + cost > (front + 1) * limit ? front + 1 : front;
+      const granted = next <= limit;
+      const waitUs = granted ? 0 : cost > limit ? -1 : place * lengthUs - elapsedUs;
+      return [
+        granted ? 1 : 0,
+        Math.max(0, limit - used),
+        waitUs,
+        used > 0 ? (windowOf(used) + 1) * lengthUs - elapsedUs : 0,
+        0,
+      ];
     },
-  }
+  };
 }
 
 /**
@@ -132,7 +146,7 @@ return { next, now - place * ${lengthUs} }
  * and its time to live stays.
  */
 export function takeOfCounter(limit: number, lengthUs: number, tickUs: number): Take {
-  const ticks = Math.ceil(lengthUs / tickUs)
+  const ticks = Math.ceil(lengthUs / tickUs);
   const source = `${LUA_NOW}${LUA_COST}local place = math.floor(now / ${lengthUs})
 local elapsed = now - place * ${lengthUs}
 local ahead, before, present, isHere = 0, 0, 0, false
@@ -152,31 +166,33 @@ if ahead == 0 and cost > 0 and (over <= 0 or (before > 0 and math.ceil(${ticks} 
   if isHere then
     redis.call('SETRANGE', key, #stored - 10, count)
   else
-    redis.call('SET', key, string.format('%.0f%010.0f', place, before) .. count, 'PXAT', string.format('%.0f', (place + 2) * ${lengthUs / 1000}))
+    redis.call('SET', key, string.format('%.0f%010.0f', place, before) .. count, 'PXAT', string.format('%.0f', (place + 2) * ${
+    lengthUs / 1000
+  }))
   end
 end
 if ahead > 0 then return { present, elapsed, before, ahead } end
 if before > 0 then return { present, elapsed, before } end
 return { present, elapsed }
-`
+`;
   return {
     script: script(source),
     read(answer, cost) {
-      const [present, elapsedUs, before = 0, ahead = 0] = answer as number[]
-      const elapsed = Math.floor(elapsedUs / tickUs)
-      let waitUs = -1
+      const [present, elapsedUs, before = 0, ahead = 0] = answer as number[];
+      const elapsed = Math.floor(elapsedUs / tickUs);
+      let waitUs = -1;
       for (let window = ahead, older = before, newer = present; waitUs < 0 && window <= ahead + 2; window++) {
-        const from = window === 0 ? elapsed : 0
-        const over = older + newer + cost - limit
-        const first = over <= 0 ? from : older > 0 ? Math.max(from, Math.ceil((ticks * over) / older)) : ticks
-        if (first < ticks) waitUs = window > 0 || first > from ? window * lengthUs + first * tickUs - elapsedUs : 0
-        older = newer
-        newer = 0
+        const from = window === 0 ? elapsed : 0;
+        const over = older + newer + cost - limit;
+        const first = over <= 0 ? from : older > 0 ? Math.max(from, Math.ceil((ticks * over) / older)) : ticks;
+        if (first < ticks) waitUs = window > 0 || first > from ? window * lengthUs + first * tickUs - elapsedUs : 0;
+        older = newer;
+        newer = 0;
       }
-      const used = waitUs === 0 ? present + cost : present
-      const left = ahead > 0 ? 0 : Math.max(0, limit - used - Math.ceil((before * (ticks - elapsed)) / ticks))
-      const fullUs = Math.max(0, (ahead + (used > 0 ? 2 : before > 0 ? 1 : 0)) * lengthUs - elapsedUs)
-      return [waitUs === 0 ? 1 : 0, left, waitUs, fullUs, 0]
+      const used = waitUs === 0 ? present + cost : present;
+      const left = ahead > 0 ? 0 : Math.max(0, limit - used - Math.ceil((before * (ticks - elapsed)) / ticks));
+      const fullUs = Math.max(0, (ahead + (used > 0 ? 2 : before > 0 ? 1 : 0)) * lengthUs - elapsedUs);
+      return [waitUs === 0 ? 1 : 0, left, waitUs, fullUs, 0];
     },
-  }
+  };
 }

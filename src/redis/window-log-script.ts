@@ -10,8 +10,8 @@
 // microseconds. What has left the window is removed when something is added: a
 // refusal writes nothing.
 
-import { luaHead, MOST_AHEAD_US } from './lua.js'
-import { script } from './script.js'
+import { luaHead, MOST_AHEAD_US } from "./lua.js";
+import { script } from "./script.js";
 
 // A limit's numbers: the limit, and the window in microseconds.
 export const windowLogScript = script(`${luaHead(2)}
@@ -118,4 +118,4 @@ end
 if lastTime <= now then answer[2] = max(0, limit - (total - passed)) end
 if total > passed then answer[4] = lastTime + length - now end
 return answer
-`)
+`);

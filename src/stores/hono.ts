@@ -1,2 +1,2 @@
-export { SluiceStore, type ClientRateLimitInfo } from './window-store.js'
-export type { StoreOptions } from './hits.js'
+export type { StoreOptions } from "./hits.js";
+export { type ClientRateLimitInfo, SluiceStore } from "./window-store.js";

@@ -1,3 +1,3 @@
 // What the bundled app's pool runs.
 
-export default (n) => 2 * n
+export default (n) => 2 * n;

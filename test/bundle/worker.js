@@ -1,27 +1,30 @@
 // A worker of the bundled app: takes of a quota that all workers share until
 // none is left, waits for its turns both ways, answers requests, and reports.
 
-import { parentPort, workerData } from 'node:worker_threads'
-import { Sluice } from 'sluice'
-import { Guard, clientAddress, plainReader } from 'sluice/http'
+import { parentPort, workerData } from "node:worker_threads";
+import { Sluice } from "sluice";
+import { clientAddress, Guard, plainReader } from "sluice/http";
 
-const { handle, gate } = workerData
-const sluice = Sluice.attach(handle)
-const quota = sluice.limiter('quota')
-const paced = sluice.limiter('paced')
-const guard = new Guard({ limits: [{ limiter: sluice.limiter('requests'), key: clientAddress() }] }, plainReader)
+const { handle, gate } = workerData;
+const sluice = Sluice.attach(handle);
+const quota = sluice.limiter("quota");
+const paced = sluice.limiter("paced");
+const guard = new Guard({ limits: [{ limiter: sluice.limiter("requests"), key: clientAddress() }] }, plainReader);
 
 async function main() {
-  parentPort.postMessage('ready')
-  Atomics.wait(gate, 0, 0)
-  let admitted = 0
-  while (quota.allow('alice')) admitted++
-  paced.waitSync('alice')
-  await paced.wait('alice')
-  const answers = Array.from({ length: 50 }, () => guard.decide({ method: 'GET', url: '/', headers: {}, remoteAddress: '2001:db8::1' }))
-  parentPort.postMessage({ admitted, answered: answers.filter(({ status }) => status === 200).length })
+  parentPort.postMessage("ready");
+  Atomics.wait(gate, 0, 0);
+  let admitted = 0;
+  while (quota.allow("alice")) admitted++;
+  paced.waitSync("alice");
+  await paced.wait("alice");
+  const answers = Array.from(
+    { length: 50 },
+    () => guard.decide({ method: "GET", url: "/", headers: {}, remoteAddress: "2001:db8::1" }),
+  );
+  parentPort.postMessage({ admitted, answered: answers.filter(({ status }) => status === 200).length });
 }
 
-main()
+main();
 // Lives on until it is terminated, still attached.
-parentPort.on('message', () => {})
+parentPort.on("message", () => {});

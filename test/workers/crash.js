@@ -2,33 +2,33 @@
 // as fast as it goes, until the end comes. It says when it is at
 // work, and counts in word 0 what it was admitted on the hot bucket.
 
-import { parentPort, workerData } from 'node:worker_threads'
-import { Sluice } from 'sluice'
+import { parentPort, workerData } from "node:worker_threads";
+import { Sluice } from "sluice";
 
-const { handle, words, kind, stream, rates } = workerData
-const sluice = Sluice.attach(handle)
-const hot = sluice.limiter('hot')
-const slow = sluice.limiter('slow')
-const crowd = sluice.limiter('crowd')
-const shaken = sluice.limiter('shaken')
-const lined = sluice.limiter('lined')
-const keys = Array.from({ length: 8 }, (_, i) => `hot ${i}`)
+const { handle, words, kind, stream, rates } = workerData;
+const sluice = Sluice.attach(handle);
+const hot = sluice.limiter("hot");
+const slow = sluice.limiter("slow");
+const crowd = sluice.limiter("crowd");
+const shaken = sluice.limiter("shaken");
+const lined = sluice.limiter("lined");
+const keys = Array.from({ length: 8 }, (_, i) => `hot ${i}`);
 
-for (let i = 0; ; i++) {
-  if (hot.allow()) Atomics.add(words, 0, 1)
-  slow.allow('key')
-  for (const key of keys) crowd.allow(key)
+for (let i = 0;; i++) {
+  if (hot.allow()) Atomics.add(words, 0, 1);
+  slow.allow("key");
+  for (const key of keys) crowd.allow(key);
   // Keys that nobody has seen: claims, and evictions in a table so small.
-  for (let n = 0; n < 20; n++) crowd.allow(stream + i * 20 + n)
-  for (let n = 0; n < 5; n++) lined.allow()
-  lined.allow(stream + i)
-  shaken.allow(`shaken ${i % 50}`)
-  if (kind === 'setter') shaken.setRate(rates[i % rates.length])
-  if (kind === 'definer') sluice.tokenBucket(`policy ${(stream + i) % 500}`, { rate: 1, burst: 1 }).allow('key')
-  if (kind === 'reserver') {
-    const reservation = crowd.reserve(keys[i % 8])
-    if (i % 2) reservation.cancel()
-    crowd.refund(keys[i % 8])
+  for (let n = 0; n < 20; n++) crowd.allow(stream + i * 20 + n);
+  for (let n = 0; n < 5; n++) lined.allow();
+  lined.allow(stream + i);
+  shaken.allow(`shaken ${i % 50}`);
+  if (kind === "setter") shaken.setRate(rates[i % rates.length]);
+  if (kind === "definer") sluice.tokenBucket(`policy ${(stream + i) % 500}`, { rate: 1, burst: 1 }).allow("key");
+  if (kind === "reserver") {
+    const reservation = crowd.reserve(keys[i % 8]);
+    if (i % 2) reservation.cancel();
+    crowd.refund(keys[i % 8]);
   }
-  if (i === 3) parentPort.postMessage('at work')
+  if (i === 3) parentPort.postMessage("at work");
 }

@@ -1,72 +1,92 @@
 // A real server of one of four frameworks, limited by its middleware with this
 // library's store or with the middleware's own, in each thread.
 
-import { parentPort, workerData } from 'node:worker_threads'
-import { Sluice } from 'sluice'
+import { parentPort, workerData } from "node:worker_threads";
+import { Sluice } from "sluice";
 
-const { handle, limit, windowMs, framework, isShared } = workerData
-const home = { sluice: Sluice.attach(handle), prefix: framework }
-const host = '127.0.0.1'
+const { handle, limit, windowMs, framework, isShared } = workerData;
+const home = { sluice: Sluice.attach(handle), prefix: framework };
+const host = "127.0.0.1";
 
 /** Each loads its framework alone, which takes longest, and resolves to the port. */
 const starts = {
   async express() {
-    const { default: express } = await import('express')
-    const { rateLimit } = await import('express-rate-limit')
-    const { SluiceStore } = await import('sluice/stores/express-rate-limit')
-    const app = express()
-    app.use(rateLimit({ windowMs, limit, standardHeaders: true, legacyHeaders: false, ...(isShared && { store: new SluiceStore(home) }) }))
-    app.get('/', (_, response) => response.send('hello'))
+    const { default: express } = await import("express");
+    const { rateLimit } = await import("express-rate-limit");
+    const { SluiceStore } = await import("sluice/stores/express-rate-limit");
+    const app = express();
+    app.use(
+      rateLimit({
+        windowMs,
+        limit,
+        standardHeaders: true,
+        legacyHeaders: false,
+        ...(isShared && { store: new SluiceStore(home) }),
+      }),
+    );
+    app.get("/", (_, response) => response.send("hello"));
     return new Promise((resolve) => {
-      const server = app.listen(0, host, () => resolve(server.address().port))
-    })
+      const server = app.listen(0, host, () => resolve(server.address().port));
+    });
   },
 
   async fastify() {
-    const { default: Fastify } = await import('fastify')
-    const { default: rateLimit } = await import('@fastify/rate-limit')
-    const { sluiceStore } = await import('sluice/stores/fastify')
-    const app = Fastify()
-    await app.register(rateLimit, { max: limit, timeWindow: windowMs, enableDraftSpec: true, ...(isShared && { store: sluiceStore(home) }) })
-    app.get('/', () => 'hello')
-    await app.listen({ port: 0, host })
-    return app.server.address().port
+    const { default: Fastify } = await import("fastify");
+    const { default: rateLimit } = await import("@fastify/rate-limit");
+    const { sluiceStore } = await import("sluice/stores/fastify");
+    const app = Fastify();
+    await app.register(rateLimit, {
+      max: limit,
+      timeWindow: windowMs,
+      enableDraftSpec: true,
+      ...(isShared && { store: sluiceStore(home) }),
+    });
+    app.get("/", () => "hello");
+    await app.listen({ port: 0, host });
+    return app.server.address().port;
   },
 
   async hono() {
-    const { Hono } = await import('hono')
-    const { serve } = await import('@hono/node-server')
-    const { rateLimiter } = await import('hono-rate-limiter')
-    const { SluiceStore } = await import('sluice/stores/hono')
-    const app = new Hono()
-    app.use(rateLimiter({ windowMs, limit, keyGenerator: () => 'alice', ...(isShared && { store: new SluiceStore(home) }) }))
-    app.get('/', (context) => context.text('hello'))
-    return new Promise((resolve) => serve({ fetch: app.fetch, port: 0, hostname: host }, ({ port }) => resolve(port)))
+    const { Hono } = await import("hono");
+    const { serve } = await import("@hono/node-server");
+    const { rateLimiter } = await import("hono-rate-limiter");
+    const { SluiceStore } = await import("sluice/stores/hono");
+    const app = new Hono();
+    app.use(
+      rateLimiter({ windowMs, limit, keyGenerator: () => "alice", ...(isShared && { store: new SluiceStore(home) }) }),
+    );
+    app.get("/", (context) => context.text("hello"));
+    return new Promise((resolve) => serve({ fetch: app.fetch, port: 0, hostname: host }, ({ port }) => resolve(port)));
   },
 
   async nest() {
-    await import('reflect-metadata')
-    const { Controller, Get, Module } = await import('@nestjs/common')
-    const { APP_GUARD, NestFactory } = await import('@nestjs/core')
-    const { ThrottlerGuard, ThrottlerModule } = await import('@nestjs/throttler')
-    const { SluiceStorage } = await import('sluice/stores/nest')
+    await import("reflect-metadata");
+    const { Controller, Get, Module } = await import("@nestjs/common");
+    const { APP_GUARD, NestFactory } = await import("@nestjs/core");
+    const { ThrottlerGuard, ThrottlerModule } = await import("@nestjs/throttler");
+    const { SluiceStorage } = await import("sluice/stores/nest");
     class Greeter {
       hello() {
-        return 'hello'
+        return "hello";
       }
     }
-    Get('/')(Greeter.prototype, 'hello', Object.getOwnPropertyDescriptor(Greeter.prototype, 'hello'))
-    Controller()(Greeter)
+    Get("/")(Greeter.prototype, "hello", Object.getOwnPropertyDescriptor(Greeter.prototype, "hello"));
+    Controller()(Greeter);
     class App {}
     Module({
-      imports: [ThrottlerModule.forRoot({ throttlers: [{ ttl: windowMs, limit }], ...(isShared && { storage: new SluiceStorage(home) }) })],
+      imports: [
+        ThrottlerModule.forRoot({
+          throttlers: [{ ttl: windowMs, limit }],
+          ...(isShared && { storage: new SluiceStorage(home) }),
+        }),
+      ],
       controllers: [Greeter],
       providers: [{ provide: APP_GUARD, useClass: ThrottlerGuard }],
-    })(App)
-    const app = await NestFactory.create(App, { logger: false })
-    await app.listen(0, host)
-    return app.getHttpServer().address().port
+    })(App);
+    const app = await NestFactory.create(App, { logger: false });
+    await app.listen(0, host);
+    return app.getHttpServer().address().port;
   },
-}
+};
 
-parentPort.postMessage({ port: await starts[framework]() })
+parentPort.postMessage({ port: await starts[framework]() });
