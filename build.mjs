@@ -4,6 +4,6 @@ import { readFile, writeFile } from "node:fs/promises";
 
 const wasm = await readFile("build/release.wasm");
 await writeFile(
-  "src/kernel-binary.ts",
+  "src/engine/table/kernel-binary.ts",
   `// Made by build.mjs from assembly/.\nexport const kernelBase64 =\n  '${wasm.toString("base64")}'\n`,
 );

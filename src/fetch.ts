@@ -8,13 +8,21 @@
 // wait as well: as far as a limiter of its kind goes into debt, and but for those
 // already waiting there.
 
-import { Bucket } from "./bucket.js";
-import { wallMs, wallMsOf } from "./clock.js";
-import { checkCost, checkDuration, checkInteger, checkOptions, MAX_COST, SluiceError, unexpected } from "./errors.js";
-import type { Key } from "./key.js";
-import { type Limiter, policyOf } from "./limiter.js";
-import type { Policy } from "./policy.js";
-import { sleepUntil } from "./sleep.js";
+import { Bucket } from "./engine/bucket/bucket.js";
+import { wallMs, wallMsOf } from "./engine/clock.js";
+import {
+  checkCost,
+  checkDuration,
+  checkInteger,
+  checkOptions,
+  MAX_COST,
+  SluiceError,
+  unexpected,
+} from "./engine/errors.js";
+import { type Limiter, policyOf } from "./engine/limiter/limiter.js";
+import type { Policy } from "./engine/policy/policy.js";
+import type { Key } from "./engine/table/key.js";
+import { sleepUntil } from "./engine/waiting/sleep.js";
 
 /** What the global fetch and undici's have in common. */
 export type AnyFetch = (input: any, init?: any) => Promise<FetchResponse>;

@@ -1,20 +1,20 @@
+export type { Decision } from "./engine/bucket/decision.js";
+export type { Reservation } from "./engine/bucket/reservation.js";
+export { ManualClock } from "./engine/clock.js";
+export { SluiceError, type SluiceErrorCode } from "./engine/errors.js";
+export type { GroupDecision, Part } from "./engine/limiter/all.js";
+export { Hierarchy, type Keys } from "./engine/limiter/hierarchy.js";
+export { KeyedLimiter } from "./engine/limiter/keyed-limiter.js";
+export { Limiter, type LimiterStats, type ReserveOptions, type WaitOptions } from "./engine/limiter/limiter.js";
+export { type AuditReport, Sluice, type SluiceOptions, type SluiceStats } from "./engine/limiter/sluice.js";
 export type {
   FixedWindowOptions,
   LeakyBucketOptions,
   SlidingWindowOptions,
   TokenBucketOptions,
   WarmUpOptions,
-} from "./algorithms.js";
-export type { GroupDecision, Part } from "./all.js";
-export { ManualClock } from "./clock.js";
-export type { Decision } from "./decision.js";
-export { SluiceError, type SluiceErrorCode } from "./errors.js";
-export { Hierarchy, type Keys } from "./hierarchy.js";
-export type { Key } from "./key.js";
-export { KeyedLimiter } from "./keyed.js";
-export { Limiter, type LimiterStats, type ReserveOptions, type WaitOptions } from "./limiter.js";
-export { every, perDay, perHour, perMinute, perSecond } from "./rate.js";
-export type { Reservation } from "./reservation.js";
-export { type AuditReport, Sluice, type SluiceOptions, type SluiceStats } from "./sluice.js";
-export type { SluiceHandle, WhenFull } from "./table.js";
-export { watch } from "./threads.js";
+} from "./engine/policy/algorithms.js";
+export { every, perDay, perHour, perMinute, perSecond } from "./engine/policy/rate.js";
+export { watch } from "./engine/table/deaths.js";
+export type { Key } from "./engine/table/key.js";
+export type { SluiceHandle, WhenFull } from "./engine/table/table.js";

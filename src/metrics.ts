@@ -4,10 +4,10 @@
 // registry and the format.
 
 import { Counter, Gauge, type Registry } from "prom-client";
-import { ownMs } from "./clock.js";
-import { checkDuration, checkOptions, SluiceError, unexpected } from "./errors.js";
-import type { LimiterStats } from "./limiter.js";
-import { Sluice, type SluiceStats } from "./sluice.js";
+import { ownMs } from "./engine/clock.js";
+import { checkDuration, checkOptions, SluiceError, unexpected } from "./engine/errors.js";
+import type { LimiterStats } from "./engine/limiter/limiter.js";
+import { Sluice, type SluiceStats } from "./engine/limiter/sluice.js";
 
 export interface MetricsOptions {
   registry: Registry;

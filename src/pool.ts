@@ -7,9 +7,9 @@
 // the tasks and ends those that are running.
 
 import { Piscina } from "piscina";
-import { checkInteger, checkOptions, MAX_COST, SluiceError } from "./errors.js";
-import type { Limiter } from "./limiter.js";
-import { Sluice } from "./sluice.js";
+import { checkInteger, checkOptions, MAX_COST, SluiceError } from "./engine/errors.js";
+import type { Limiter } from "./engine/limiter/limiter.js";
+import { Sluice } from "./engine/limiter/sluice.js";
 
 export interface LeakyPoolOptions {
   /** The worker file, as Piscina's `filename`. */

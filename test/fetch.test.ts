@@ -11,7 +11,7 @@ import {
   Response as UndiciResponse,
 } from "undici";
 import { afterEach, describe, expect, it, onTestFinished, vi } from "vitest";
-import { Crew, sum, until } from "./crew.js";
+import { Crew, sum, until } from "./threads/crew.js";
 
 const open: Sluice[] = [];
 

@@ -3,7 +3,7 @@ import { Counter, Gauge, Registry } from "prom-client";
 import { ManualClock, Sluice, type SluiceOptions } from "sluice";
 import { type MetricsOptions, registerMetrics } from "sluice/metrics";
 import { afterEach, describe, expect, it, vi } from "vitest";
-import { Crew, sum, until } from "./crew.js";
+import { Crew, sum, until } from "./threads/crew.js";
 
 const open: Sluice[] = [];
 

@@ -2,7 +2,7 @@
 import { ManualClock, Sluice } from "sluice";
 import { LeakyPool } from "sluice/pool";
 import { afterEach, describe, expect, it } from "vitest";
-import { until } from "./crew.js";
+import { until } from "./threads/crew.js";
 
 const filename = new URL("./workers/algorithms-task.js", import.meta.url).href;
 const open: { destroy?(): Promise<void>; close(): unknown }[] = [];

@@ -2,7 +2,7 @@
 // application, a router or a route.
 
 import type { NextFunction, Request, RequestHandler, Response } from "express";
-import type { GuardOptions } from "./guard.js";
+import type { GuardOptions } from "./guard/guard.js";
 import { limitHttp } from "./node.js";
 
 export * from "./index.js";

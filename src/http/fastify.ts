@@ -2,8 +2,8 @@
 // a plugin's scope or a route.
 
 import type { FastifyReply, FastifyRequest, HookHandlerDoneFunction } from "fastify";
-import { type Answer, Guard, type GuardOptions } from "./guard.js";
-import { peerAddress, type Reader } from "./reader.js";
+import { peerAddress, type Reader } from "./client/reader.js";
+import { type Answer, Guard, type GuardOptions } from "./guard/guard.js";
 
 export * from "./index.js";
 

@@ -3,10 +3,10 @@
 // of their own, which tells the original one in its headers.
 
 import type { IncomingMessage, RequestListener, ServerResponse } from "node:http";
-import { checkOptions, shown } from "../errors.js";
-import type { ClientAddress } from "./client-address.js";
-import { type Answer, Guard, type GuardOptions } from "./guard.js";
-import { peerAddress, plainReader, type PlainRequest } from "./reader.js";
+import { checkOptions, shown } from "../engine/errors.js";
+import type { ClientAddress } from "./client/client-address.js";
+import { peerAddress, plainReader, type PlainRequest } from "./client/reader.js";
+import { type Answer, Guard, type GuardOptions } from "./guard/guard.js";
 
 export interface ForwardAuthOptions extends GuardOptions<PlainRequest> {
   /** Who asks, and whether to believe what it says of the original request: `clientAddress({ hops })` or `clientAddress({ trusted })`. */

@@ -2,8 +2,8 @@
 // middleware for an application, a path or a route.
 
 import type { Context, Env, MiddlewareHandler } from "hono";
-import { Guard, type GuardOptions } from "./guard.js";
-import { peerAddress, type Reader } from "./reader.js";
+import { peerAddress, type Reader } from "./client/reader.js";
+import { Guard, type GuardOptions } from "./guard/guard.js";
 
 export * from "./index.js";
 

@@ -3,7 +3,7 @@
 
 import { type CanActivate, type ExecutionContext, HttpException } from "@nestjs/common";
 import type { IncomingMessage, ServerResponse } from "node:http";
-import { type Answer, Guard, type GuardOptions } from "./guard.js";
+import { type Answer, Guard, type GuardOptions } from "./guard/guard.js";
 import { nodeReader } from "./node.js";
 
 export * from "./index.js";

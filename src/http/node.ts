@@ -1,8 +1,8 @@
 // Limits for node:http servers, and for frameworks that hand out their requests.
 
 import type { IncomingMessage, ServerResponse } from "node:http";
-import { type Answer, Guard, type GuardOptions } from "./guard.js";
-import { peerAddress, type Reader } from "./reader.js";
+import { peerAddress, type Reader } from "./client/reader.js";
+import { type Answer, Guard, type GuardOptions } from "./guard/guard.js";
 
 export { forwardAuth, type ForwardAuthOptions } from "./forward-auth.js";
 export * from "./index.js";

@@ -1,5 +1,5 @@
-export type { GlideClient, IoredisClient, NodeRedisClient, RedisClient } from "./client.js";
-export type { RedisDecision } from "./degraded.js";
+export type { GlideClient, IoredisClient, NodeRedisClient, RedisClient } from "./connection/client.js";
+export type { RedisDecision } from "./connection/fallback.js";
 export type {
   RedisFixedWindowOptions,
   RedisLeakyBucketOptions,
@@ -7,7 +7,7 @@ export type {
   RedisSlidingWindowOptions,
   RedisTokenBucketOptions,
 } from "./kinds.js";
-export { LeasedLimiter, type LeasedOptions, type LeasedStats } from "./leased.js";
+export { LeasedLimiter, type LeasedOptions, type LeasedStats } from "./lease/leased.js";
 export { RedisLimiter, type RedisLimiterStats } from "./limiter.js";
 export type { RedisReservation } from "./reservation.js";
 export { type OnFailure, RedisSluice, type RedisSluiceOptions, type RedisSluiceStats } from "./sluice.js";

@@ -4,8 +4,8 @@
 // one decision touches has the same.
 
 import { createHash } from "node:crypto";
-import { shown } from "../errors.js";
-import { finite, type Key } from "../key.js";
+import { shown } from "../engine/errors.js";
+import { finite, type Key } from "../engine/table/key.js";
 
 /** Longer keys stand for themselves by their SHA-256. */
 const MOST_CHARACTERS = 200;

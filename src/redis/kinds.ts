@@ -2,6 +2,9 @@
 // each a script and its numbers, and the limiter of this process that stands in
 // for it while Redis cannot be asked.
 
+import { checkOptions, MAX_COST, shown } from "../engine/errors.js";
+import type { Limiter } from "../engine/limiter/limiter.js";
+import type { Sluice } from "../engine/limiter/sluice.js";
 import {
   type BucketLimits,
   fixedWindow,
@@ -11,18 +14,15 @@ import {
   slidingWindow,
   tokenBucket,
   type WindowLimits,
-} from "../algorithms.js";
-import { checkOptions, MAX_COST, shown } from "../errors.js";
-import type { Limiter } from "../limiter.js";
-import type { Sluice } from "../sluice.js";
-import { bucketScript } from "./bucket-script.js";
-import { fixedPoint, MOST_UNITS } from "./fixed-point.js";
-import { fixedWindowScript } from "./fixed-window-script.js";
-import type { Script } from "./script.js";
-import { slidingCounterScript } from "./sliding-counter-script.js";
-import { slottedWindowScript } from "./slotted-window-script.js";
-import { type Take, takeOfBucket, takeOfCounter, takeOfWindow } from "./take-script.js";
-import { windowLogScript } from "./window-log-script.js";
+} from "../engine/policy/algorithms.js";
+import { bucketScript } from "./scripts/bucket-script.js";
+import { fixedPoint, MOST_UNITS } from "./scripts/fixed-point.js";
+import { fixedWindowScript } from "./scripts/fixed-window-script.js";
+import type { Script } from "./scripts/script.js";
+import { slidingCounterScript } from "./scripts/sliding-counter-script.js";
+import { slottedWindowScript } from "./scripts/slotted-window-script.js";
+import { type Take, takeOfBucket, takeOfCounter, takeOfWindow } from "./scripts/take-script.js";
+import { windowLogScript } from "./scripts/window-log-script.js";
 
 /** As the limiters of a table, but that the burst refills within 20 years: rates of 0 and Infinity are refused. */
 export type RedisTokenBucketOptions = BucketLimits | SeveralLimits;

@@ -1,18 +1,18 @@
 // What a user holds: a policy whose buckets are in Redis. The face is that of a
 // table's limiter, but that every call is one round trip and answers a promise.
 
-import { checkCost, checkDuration, checkOptions, SluiceError } from "../errors.js";
-import type { Key } from "../key.js";
-import { checkWait } from "../keyed.js";
-import type { Limiter, ReserveOptions, WaitOptions } from "../limiter.js";
-import { closed } from "../table.js";
-import { decisionWithout, type RedisDecision } from "./degraded.js";
-import type { Reply } from "./guard.js";
+import { checkCost, checkDuration, checkOptions, SluiceError } from "../engine/errors.js";
+import { checkWait } from "../engine/limiter/keyed-limiter.js";
+import type { Limiter, ReserveOptions, WaitOptions } from "../engine/limiter/limiter.js";
+import type { Key } from "../engine/table/key.js";
+import { closed } from "../engine/table/table.js";
+import type { Reply } from "./connection/caller.js";
+import { decisionWithout, type RedisDecision } from "./connection/fallback.js";
 import { redisKeys } from "./key.js";
 import { mostAtOnce, type RedisLimit } from "./kinds.js";
 import type { RedisPolicy } from "./policy.js";
 import { type RedisReservation, reservation } from "./reservation.js";
-import { script } from "./script.js";
+import { script } from "./scripts/script.js";
 import { RedisWaiters } from "./waiters.js";
 
 export interface RedisLimiterStats {

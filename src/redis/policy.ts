@@ -1,7 +1,7 @@
 // What is behind a limiter of Redis.
 
-import type { Limiter } from "../limiter.js";
-import type { Guard } from "./guard.js";
+import type { Limiter } from "../engine/limiter/limiter.js";
+import type { Guard } from "./connection/caller.js";
 import type { RedisKind } from "./kinds.js";
 
 /** What a decision without Redis is. */

@@ -1,12 +1,12 @@
 // Limiters whose buckets are in Redis, as a user sees them.
 
-import { checkInteger, checkOptions, shown, SluiceError, unexpected } from "../errors.js";
-import { define, Sluice } from "../sluice.js";
-import { closed } from "../table.js";
-import { Breaker } from "./breaker.js";
-import type { RedisClient } from "./client.js";
-import { connection } from "./connection.js";
-import { Guard, type GuardCounts } from "./guard.js";
+import { checkInteger, checkOptions, shown, SluiceError, unexpected } from "../engine/errors.js";
+import { define, Sluice } from "../engine/limiter/sluice.js";
+import { closed } from "../engine/table/table.js";
+import { Breaker } from "./connection/breaker.js";
+import { Guard, type GuardCounts } from "./connection/caller.js";
+import type { RedisClient } from "./connection/client.js";
+import { connection } from "./connection/connection.js";
 import {
   redisFixedWindow,
   type RedisFixedWindowOptions,
@@ -18,7 +18,7 @@ import {
   redisTokenBucket,
   type RedisTokenBucketOptions,
 } from "./kinds.js";
-import { LeasedLimiter, type LeasedOptions, type LeasedStats } from "./leased.js";
+import { LeasedLimiter, type LeasedOptions, type LeasedStats } from "./lease/leased.js";
 import { RedisLimiter, type RedisLimiterStats } from "./limiter.js";
 import type { RedisPolicy } from "./policy.js";
 

@@ -3,8 +3,8 @@
 // turn of the one before it as far as costs are equal, and the last turn is
 // cancelled: so an abort gives its tokens back even from the middle of a queue.
 
-import { ownMs } from "../clock.js";
-import { closed } from "../table.js";
+import { ownMs } from "../engine/clock.js";
+import { closed } from "../engine/table/table.js";
 
 /** A turn: when it comes, on this thread's clock, and how it is given back. */
 interface Turn {

@@ -1,8 +1,8 @@
 // A store for @fastify/rate-limit, which makes it itself, from a constructor.
 // That package is not imported: a store is what has these methods.
 
-import { checkInteger } from "../errors.js";
-import { checkStoreOptions, type Count, Hits, MOST_MS, scoped, type StoreOptions } from "./hits.js";
+import { checkInteger } from "../engine/errors.js";
+import { checkStoreOptions, type Count, Hits, MOST_MS, scoped, type StoreOptions } from "./counts.js";
 
 export type { StoreOptions };
 

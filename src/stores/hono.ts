@@ -1,2 +1,2 @@
-export type { StoreOptions } from "./hits.js";
+export type { StoreOptions } from "./counts.js";
 export { type ClientRateLimitInfo, SluiceStore } from "./window-store.js";

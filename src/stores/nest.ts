@@ -1,8 +1,8 @@
 // A storage for @nestjs/throttler, which is not imported: a storage is what has
 // this method.
 
-import { checkInteger } from "../errors.js";
-import { checkStoreOptions, Hits, MOST_MS, scoped, type StoreOptions } from "./hits.js";
+import { checkInteger } from "../engine/errors.js";
+import { checkStoreOptions, Hits, MOST_MS, scoped, type StoreOptions } from "./counts.js";
 
 export type { StoreOptions };
 

@@ -1,10 +1,10 @@
 // The store that express-rate-limit and hono-rate-limiter both ask for. Neither
 // is imported: a store is what has these methods.
 
-import { wallTimeIn } from "../clock.js";
-import { MAX_COST } from "../errors.js";
-import type { Limiter } from "../limiter.js";
-import { checkStoreOptions, type Count, Hits, scoped, type StoreOptions } from "./hits.js";
+import { wallTimeIn } from "../engine/clock.js";
+import { MAX_COST } from "../engine/errors.js";
+import type { Limiter } from "../engine/limiter/limiter.js";
+import { checkStoreOptions, type Count, Hits, scoped, type StoreOptions } from "./counts.js";
 
 export interface ClientRateLimitInfo {
   /** Hits of the client in its window, this one too, at most 2^31-1. */

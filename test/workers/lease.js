@@ -1,9 +1,9 @@
 // Threads that spend leased tokens of one key, and deposit more when told to ask.
 
 import { parentPort, workerData } from "node:worker_threads";
-import { putKey } from "../../dist/key.js";
-import { Policy } from "../../dist/policy.js";
-import { Table } from "../../dist/table.js";
+import { Policy } from "../../dist/engine/policy/policy.js";
+import { putKey } from "../../dist/engine/table/key.js";
+import { Table } from "../../dist/engine/table/table.js";
 import { work } from "./crew.js";
 
 const ASK = 2;

@@ -1,0 +1,236 @@
+// A limiter bound to one key, or to the policy's global bucket: the same
+// methods without the key, which is hashed once and not for every call.
+
+import { Bucket } from "../bucket/bucket.js";
+import type { Decision } from "../bucket/decision.js";
+import { BucketReservation, type Reservation } from "../bucket/reservation.js";
+import { checkCost, checkDuration, checkInteger, checkOptions, SluiceError, unexpected } from "../errors.js";
+import type { Policy } from "../policy/policy.js";
+import type { Key } from "../table/key.js";
+import { blockUntil, checkMayBlock } from "../waiting/sleep.js";
+import type { Waiters } from "../waiting/waiters.js";
+
+export interface ReserveOptions {
+  /** Longest delay to accept, ms; Infinity by default. */
+  maxWaitMs?: number;
+}
+
+export interface WaitOptions {
+  /** Aborts the wait; its tokens go back. */
+  signal?: AbortSignal;
+  /** Longest wait, ms; Infinity by default. A wait that would take longer fails at once and costs nothing. */
+  timeoutMs?: number;
+  /** Fails at once if so many already wait for this key in this thread; Infinity by default. */
+  maxWaiters?: number;
+}
+
+/** The options of a wait, with their defaults. Throws for what is wrong, and the signal's reason if it is aborted already. */
+export function checkWait(options: WaitOptions): Pick<WaitOptions, "signal"> & Required<Omit<WaitOptions, "signal">> {
+  checkOptions(options);
+  const { signal, timeoutMs = Infinity, maxWaiters = Infinity } = options;
+  checkDuration("timeoutMs", timeoutMs);
+  if (maxWaiters !== Infinity) checkInteger("maxWaiters", maxWaiters, 0, Number.MAX_SAFE_INTEGER);
+  if (signal !== undefined && !(signal instanceof AbortSignal)) {
+    throw unexpected("signal", "an AbortSignal", signal, "AbortSignal");
+  }
+  signal?.throwIfAborted();
+  return { ...(signal && { signal }), timeoutMs, maxWaiters };
+}
+
+export class KeyedLimiter {
+  readonly #bucket: Bucket;
+  readonly #waiters: Waiters;
+  readonly #kernel: Policy["table"]["kernel"];
+  readonly #clock: Policy["table"]["clock"];
+  readonly #isGlobal: boolean;
+  // Signed, as the kernel takes them: then V8 keeps small integers here, and need
+  // not ask at every call whether one of them has become a heap number.
+  readonly #low: number;
+  readonly #high: number;
+  /** The piece of the policy's clock that was in force the last time. */
+  #piece: number;
+  /** Where the key's slot was the last time; 0 unknown, or the global bucket. */
+  #slot = 0;
+  /** Where this thread keeps its last reading of the clock cell; 0 if that is of no use here. */
+  readonly #stats: number;
+
+  /** Made by `limiter.key()`. */
+  constructor(policy: Policy, waiters: Waiters, key: Key | undefined) {
+    const bucket = new Bucket(policy, key);
+    this.#bucket = bucket;
+    this.#waiters = waiters;
+    this.#kernel = policy.table.kernel;
+    this.#clock = policy.table.clock;
+    this.#piece = policy.pieceAt;
+    this.#isGlobal = bucket.isGlobal;
+    this.#low = bucket.low | 0;
+    this.#high = bucket.high | 0;
+    this.#stats = policy.table.clock.kind !== "precise" && policy.isQuick ? policy.statsAt | 0 : 0;
+  }
+
+  /** Takes `cost` tokens if they are there. Never throws for being limited. */
+  allow(cost = 1): boolean {
+    if (typeof cost !== "number" || (cost | 0) !== cost || cost < 0) checkCost(cost);
+    if (this.#slot !== 0) {
+      const answer = this.#stats !== 0
+        ? this.#kernel.allowSlotByCell(this.#stats, this.#slot, this.#low, this.#high, cost)
+        : this.#kernel.allowSlot(this.#piece, this.#slot, this.#low, this.#high, cost, this.#clock.mark());
+      if (answer < 2) return answer === 1;
+    }
+    return this.#isGlobal === true ? this.#allowGlobally(cost) : this.#lookUp(cost);
+  }
+
+  #allowGlobally(cost: number): boolean {
+    if (this.#stats !== 0) {
+      const answer = this.#kernel.allowGlobalByCell(this.#stats, cost);
+      if (answer < 2) return answer === 1;
+    }
+    return this.#kernel.allowGlobal(this.#piece, cost, this.#clock.mark()) === 1;
+  }
+
+  /** `allow` when the key's slot is not known, or was given to another key. */
+  #lookUp(cost: number): boolean {
+    const { table, policy, record, low, high, setA } = this.#bucket;
+    this.#piece = policy.pieceAt;
+    const answer = table.kernel.allowWords(record, low, high, setA, cost, this.#clock.mark());
+    this.#slot = table.words[(table.lane + table.at.LANE_SLOT) / 4] | 0;
+    return answer === 1;
+  }
+
+  /** As `allow`, with the whole answer. */
+  check(cost = 1): Decision {
+    checkCost(cost);
+    return this.#bucket.ask(true, cost, this.#clock.now());
+  }
+
+  /** What `check` would answer; takes nothing. */
+  peek(cost = 1): Decision {
+    checkCost(cost);
+    return this.#bucket.ask(false, cost, this.#clock.now());
+  }
+
+  /** Takes `cost` tokens, from the future if need be, and says how long to wait before acting. */
+  reserve(cost = 1, options: ReserveOptions = {}): Reservation {
+    checkCost(cost);
+    checkOptions(options);
+    const { maxWaitMs = Infinity } = options;
+    checkDuration("maxWaitMs", maxWaitMs);
+    return this.#reserve(cost, maxWaitMs, this.#clock.now());
+  }
+
+  #reserve(cost: number, maxWaitMs: number, nowMs: number): BucketReservation {
+    const granted = this.#bucket.decide(this.#bucket.table.at.CONSUME, cost, nowMs, maxWaitMs);
+    return new BucketReservation(this.#bucket, cost, granted, nowMs);
+  }
+
+  /** A reservation to wait for, or the error why there is none. */
+  #granted(cost: number, timeoutMs: number, nowMs: number): BucketReservation {
+    const reservation = this.#reserve(cost, timeoutMs, nowMs);
+    if (reservation.granted) return reservation;
+    const { mostAtOnce, name } = this.#bucket.policy;
+    if (cost > mostAtOnce) {
+      throw new SluiceError(
+        "ERR_SLUICE_COST_ABOVE_BURST",
+        `"cost" expected at most the burst of ${JSON.stringify(name)}, ${mostAtOnce}, got ${cost}`,
+      );
+    }
+    if (reservation.delayMs === Infinity) {
+      throw new SluiceError(
+        "ERR_SLUICE_NEVER",
+        `${JSON.stringify(name)} has rate 0 and fewer than ${cost} tokens: a wait would never end`,
+      );
+    }
+    if (this.#bucket.policy.kind === "leakyQueue" && reservation.delayMs <= timeoutMs) {
+      throw new SluiceError(
+        "ERR_SLUICE_QUEUE_FULL",
+        `the queue of ${JSON.stringify(name)} has no place for ${cost} more`,
+      );
+    }
+    if ((reservation.act.actLow | reservation.act.actHigh) === 0) {
+      throw new SluiceError(
+        "ERR_SLUICE_TABLE_FULL",
+        `the table is full and does not evict: no room for a new key of ${JSON.stringify(name)}`,
+      );
+    }
+    if (timeoutMs === Infinity) {
+      throw new SluiceError(
+        "ERR_SLUICE_NEVER",
+        `${cost} tokens of ${
+          JSON.stringify(name)
+        } would take ${reservation.delayMs} ms: farther ahead than a bucket can promise`,
+      );
+    }
+    throw new SluiceError(
+      "ERR_SLUICE_TIMEOUT",
+      `"timeoutMs" expected at least ${reservation.delayMs} for ${cost} tokens of ${
+        JSON.stringify(name)
+      }, got ${timeoutMs}`,
+    );
+  }
+
+  /**
+   * Waits until `cost` tokens are there, in order of arrival for each key.
+   * Rejects at once, and charges nothing, with a SluiceError if that can never
+   * be (ERR_SLUICE_COST_ABOVE_BURST, ERR_SLUICE_NEVER), not within `timeoutMs`
+   * (ERR_SLUICE_TIMEOUT), or if `maxWaiters` wait already. An abort rejects
+   * with the signal's reason and gives the tokens back.
+   */
+  wait(cost = 1, options: WaitOptions = {}): Promise<void> {
+    // Not async: a suspended function is 300 bytes more for each who waits.
+    try {
+      return this.#wait(cost, options) ?? Promise.resolve();
+    } catch (error) {
+      return Promise.reject(error);
+    }
+  }
+
+  /** Undefined if there is nothing to wait for. */
+  #wait(cost: number, options: WaitOptions): Promise<void> | undefined {
+    checkCost(cost);
+    const { signal, timeoutMs, maxWaiters } = checkWait(options);
+    const nowMs = this.#clock.now();
+    const waiting = maxWaiters === Infinity ? 0 : this.#waiters.count(this.#bucket);
+    if (waiting >= maxWaiters && !this.#bucket.decide(0, cost, nowMs)) {
+      throw new SluiceError(
+        "ERR_SLUICE_TOO_MANY_WAITERS",
+        `"maxWaiters" is ${maxWaiters} and ${waiting} wait for this key`,
+      );
+    }
+    const reservation = this.#granted(cost, timeoutMs, nowMs);
+    if (reservation.delayMs > 0) {
+      return this.#waiters.add(this.#bucket, cost, reservation, nowMs, nowMs + timeoutMs, signal);
+    }
+  }
+
+  /**
+   * Blocks this worker thread until `cost` tokens are there. Throws as `wait`
+   * rejects, and ERR_SLUICE_MAIN_THREAD on the main thread.
+   */
+  waitSync(cost = 1, options: { timeoutMs?: number } = {}): void {
+    checkCost(cost);
+    checkOptions(options);
+    const { timeoutMs = Infinity } = options;
+    checkDuration("timeoutMs", timeoutMs);
+    checkMayBlock();
+    const nowMs = this.#clock.now();
+    blockUntil(this.#bucket, cost, this.#granted(cost, timeoutMs, nowMs), nowMs, timeoutMs);
+  }
+
+  /** Gives `cost` tokens back, at most up to the burst. */
+  refund(cost = 1): void {
+    checkCost(cost);
+    this.#bucket.refund(cost);
+  }
+
+  /** Takes `cost` tokens whether they are there or not: the bucket may go into debt, which later calls wait out. */
+  charge(cost = 1): void {
+    checkCost(cost);
+    const { table } = this.#bucket;
+    this.#bucket.decide(table.at.CONSUME | table.at.DEBT, cost, table.clock.now());
+  }
+
+  /** Makes the bucket full, as if never used. */
+  reset(): void {
+    this.#bucket.setTokens(Infinity);
+  }
+}

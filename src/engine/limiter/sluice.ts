@@ -1,0 +1,373 @@
+// The table and its limiters, as a user sees them.
+
+import type { Reservation } from "../bucket/reservation.js";
+import type { ManualClock } from "../clock.js";
+import { ManualClock as Manual } from "../clock.js";
+import { checkInteger, checkOptions, SluiceError, unexpected } from "../errors.js";
+import {
+  type Definition,
+  fixedWindow,
+  type FixedWindowOptions,
+  leakyBucket,
+  type LeakyBucketOptions,
+  slidingWindow,
+  type SlidingWindowOptions,
+  tiersOf,
+  tokenBucket,
+  type TokenBucketOptions,
+  warmUp,
+  type WarmUpOptions,
+} from "../policy/algorithms.js";
+import { checkName, countPolicies, definePolicy, Policy, type PolicyKind } from "../policy/policy.js";
+import type { Limits } from "../policy/scale.js";
+import { join, part } from "../table/deaths.js";
+import { closed, idOf, type SluiceHandle, Table, type WhenFull, whenFullChoices } from "../table/table.js";
+import { keepTicking } from "../table/ticker.js";
+import { all, type GroupDecision, type Part, reserveAll, waitAll } from "./all.js";
+import { Hierarchy } from "./hierarchy.js";
+import { Limiter, type LimiterStats, type ReserveOptions } from "./limiter.js";
+
+export interface SluiceOptions {
+  /** Keys to have room for at once, over all limiters: 1 to 100 million. Costs 22.9 bytes each, once used. */
+  capacity: number;
+  /**
+   * Keys to have room for among those of limiters that take a line: windows with
+   * slots, several limits, warm-up. 1 to 10 million; as `capacity`, but at most
+   * 1 million by default. Costs 113 bytes each, once used.
+   */
+  lineCapacity?: number;
+  /**
+   * 'precise' (default) reads the monotonic clock for every call. 'coarse' reads
+   * a cell that a ticker thread keeps within about 1 ms, which may admit up to
+   * rate x 1 ms late. A ManualClock is moved by hand.
+   */
+  clock?: "precise" | "coarse" | ManualClock;
+  /** What a new key meets whose two sets hold only keys in use: 'evict' (default) the one nearest to fresh, 'deny' or 'allow' the newcomer. */
+  whenFull?: WhenFull;
+  /** Threads attached at the same time, 1 to 1024; 64 by default. */
+  maxThreads?: number;
+}
+
+export interface SluiceStats extends LimiterStats {
+  /** The same counts for each limiter by name. */
+  limiters: Record<string, LimiterStats>;
+  /** Keys to have room for. */
+  capacity: number;
+  /** Threads attached now. */
+  threads: number;
+}
+
+export interface AuditReport {
+  /** True if nothing below is wrong. */
+  clean: boolean;
+  /** Slots that hold a key, and those among them that are as good as empty. */
+  used: number;
+  fresh: number;
+  slots: number;
+  /** Keys in use, those that are not fresh, by limiter. */
+  live: Record<string, number>;
+  /** Slots in the middle of a claim; 0 in a table at rest. */
+  busy: number;
+  /** Words that cannot be. */
+  torn: number;
+  /** Keys with two slots. */
+  doubles: number;
+  /** Keys of policies that do not exist. */
+  strangers: number;
+  /** Locks that somebody holds. */
+  locksHeld: number;
+}
+
+const MAX_CAPACITY = 100_000_000;
+const counters = [
+  "allowed",
+  "denied",
+  "evicted",
+  "contended",
+  "fullDenied",
+  "fullAllowed",
+  "claimed",
+  "shadowed",
+] as const;
+const counterNames = [
+  "STATS_ALLOWED",
+  "STATS_DENIED",
+  "STATS_EVICTED",
+  "STATS_CONTENDED",
+  "STATS_FULL_DENIED",
+  "STATS_FULL_ALLOWED",
+  "STATS_CLAIMED",
+  "STATS_SHADOWED",
+] as const;
+
+/** Defines a policy of any kind: for the faces that are not limiters of this library's own. */
+export let define: (sluice: Sluice, name: string, kind: PolicyKind, limits: Limits) => Policy;
+
+/**
+ * What this thread has made or attached, by table. What it attached stays until it
+ * is closed, since it holds a thread number; what it made may be forgotten whole.
+ */
+const attached = new Map<string, Sluice | WeakRef<Sluice>>();
+
+function known(id: string): Sluice | undefined {
+  const held = attached.get(id);
+  return held instanceof WeakRef ? held.deref() : held;
+}
+
+export class Sluice {
+  readonly #table: Table;
+  readonly #limiters = new Map<string, Limiter>();
+  readonly #policies = new Map<string, Policy>();
+  readonly #stopTicking: (() => void) | undefined;
+  #isClosed = false;
+
+  private constructor(table: Table) {
+    this.#table = table;
+    join(table);
+    if (table.clock.kind === "coarse") this.#stopTicking = keepTicking(table);
+  }
+
+  /** Makes a table. Throws RangeError or TypeError for options that are wrong. */
+  static create(options: SluiceOptions): Sluice {
+    checkOptions(options);
+    const { capacity, maxThreads = 64, whenFull = "evict", clock = "precise" } = options;
+    checkInteger("capacity", capacity, 1, MAX_CAPACITY);
+    const { lineCapacity = Math.min(capacity, 1_000_000) } = options;
+    checkInteger("lineCapacity", lineCapacity, 1, 10_000_000);
+    checkInteger("maxThreads", maxThreads, 1, 1024);
+    if (!whenFullChoices.includes(whenFull)) {
+      throw unexpected("whenFull", "'evict', 'deny' or 'allow'", whenFull, "string");
+    }
+    if (clock !== "precise" && clock !== "coarse" && !(clock instanceof Manual)) {
+      throw unexpected("clock", "'precise', 'coarse' or a ManualClock", clock, "string");
+    }
+    const made = new Sluice(Table.create({ capacity, lineCapacity, maxThreads, whenFull, clock }));
+    attached.set(made.#table.id, new WeakRef(made));
+    return made;
+  }
+
+  /**
+   * The table behind a handle, in any thread of the process: the same limiters,
+   * those made later too. Attaching again in the same thread gives the same
+   * Sluice. Throws SluiceError ERR_SLUICE_LAYOUT if the handle is from another
+   * version, ERR_SLUICE_TOO_MANY_THREADS if "maxThreads" are attached.
+   */
+  static attach(handle: SluiceHandle): Sluice {
+    const id = idOf(handle);
+    const here = known(id);
+    if (here) return here;
+    const sluice = new Sluice(Table.attach(handle));
+    attached.set(id, sluice);
+    return sluice;
+  }
+
+  /** For other threads: put it in `workerData` or post it, and call `Sluice.attach`. */
+  get handle(): SluiceHandle {
+    return this.#open().handle;
+  }
+
+  /**
+   * A token bucket for each key: `burst` tokens at most, refilled at `rate`
+   * tokens per second. The same name and options again, from any thread, give
+   * the same limiter; other options throw ERR_SLUICE_POLICY_EXISTS.
+   */
+  tokenBucket(name: string, options: TokenBucketOptions): Limiter {
+    return this.#make(name, options, tokenBucket);
+  }
+
+  /**
+   * A leaky bucket for each key. As a meter (`rate`, `burst`) it is the token
+   * bucket's mirror image (GCRA). With a `queue`, `wait` lets callers out one by
+   * one at `rate`, in order, and refuses at once whom the queue has no place for.
+   */
+  leakyBucket(name: string, options: LeakyBucketOptions): Limiter {
+    return this.#make(name, options, leakyBucket);
+  }
+
+  /** At most `limit` in each window of `windowMs`. Around a boundary, twice the limit may pass. */
+  fixedWindow(name: string, options: FixedWindowOptions): Limiter {
+    return this.#make(name, options, fixedWindow);
+  }
+
+  /**
+   * Guava's smooth warm-up: after idling, a key starts at 1 / coldFactor of its
+   * rate and reaches it within `warmupMs`. The next caller pays: a cost is let
+   * through when what was taken before has been paid off.
+   */
+  warmUp(name: string, options: WarmUpOptions): Limiter {
+    return this.#make(name, options, warmUp);
+  }
+
+  /** At most `limit` in the last `windowMs`: never more with `slots`, else as estimated from the counts of two windows. */
+  slidingWindow(name: string, options: SlidingWindowOptions): Limiter {
+    return this.#make(name, options, slidingWindow);
+  }
+
+  /**
+   * Takes the cost of every part, [limiter, key?, cost?], or of none, and names
+   * the limiter that refused. Throws for parts of another Sluice.
+   */
+  all(parts: readonly Part[]): GroupDecision {
+    this.#open();
+    return all(parts);
+  }
+
+  /** As `all`, from the future if need be. */
+  reserveAll(parts: readonly Part[], options: ReserveOptions = {}): Reservation {
+    this.#open();
+    return reserveAll(parts, options);
+  }
+
+  /** As `all`, waiting until every part has room. */
+  async waitAll(parts: readonly Part[], options: { signal?: AbortSignal; timeoutMs?: number } = {}): Promise<void> {
+    this.#open();
+    return waitAll(parts, options);
+  }
+
+  /** A limiter for each dimension of a call, decided all or nothing: `hierarchy({ service, user, ip })`. */
+  hierarchy<Dimension extends string>(limiters: Record<Dimension, Limiter>): Hierarchy<Dimension> {
+    this.#open();
+    return new Hierarchy(limiters);
+  }
+
+  #make<Options extends { tiers?: Record<string, object> }>(
+    name: string,
+    options: Options,
+    read: (options: Options) => Definition,
+  ): Limiter {
+    checkOptions(options);
+    const wanted = read(options);
+    const tiers = tiersOf(options).map(([tier, own]) => [tierName(name, tier), read(own)] as const);
+    for (const each of [name, ...tiers.map(([tier]) => tier)]) checkName(this.#open(), each);
+    const policy = this.#define(name, wanted);
+    for (const [tier, definition] of tiers) this.#define(tier, definition);
+    return this.#limiterOf(policy);
+  }
+
+  #define(name: string, { kind, limits, traits, parts = [] }: Definition): Policy {
+    const table = this.#open();
+    checkName(table, name);
+    const find = (each: string): Policy | undefined => this.#policy(each);
+    const made = parts.map((part, i) => definePolicy(table, `${name}#${i}`, "limit", part, {}, find));
+    return definePolicy(table, name, kind, limits, { ...traits, parts: made }, find);
+  }
+
+  static {
+    define = (sluice, name, kind, limits) => sluice.#define(name, { kind, limits, traits: {} });
+  }
+
+  /** The limiter of that name, from whichever thread. Throws ERR_SLUICE_NO_POLICY if there is none (yet). */
+  limiter(name: string): Limiter {
+    const table = this.#open();
+    checkName(table, name);
+    const policy = this.#policy(name);
+    if (policy && !policy.isGlobalOnly && policy.kind !== "limit" && policy.kind !== "lease") {
+      return this.#limiterOf(policy);
+    }
+    throw new SluiceError(
+      "ERR_SLUICE_NO_POLICY",
+      `"name" expected a limiter of this table, got ${JSON.stringify(name)}; it has ${
+        [...this.#policies.keys()].map((each) => JSON.stringify(each)).join(", ") || "none"
+      }`,
+    );
+  }
+
+  #limiterOf(policy: Policy): Limiter {
+    let limiter = this.#limiters.get(policy.name);
+    if (!limiter) {
+      this.#limiters.set(
+        policy.name,
+        limiter = new Limiter(policy, (tier) => this.limiter(tierName(policy.name, tier))),
+      );
+    }
+    return limiter;
+  }
+
+  #policy(name: string): Policy | undefined {
+    for (let number = this.#policies.size + 1; number <= countPolicies(this.#table); number++) {
+      const policy = new Policy(this.#table, number);
+      this.#policies.set(policy.name, policy);
+    }
+    return this.#policies.get(name);
+  }
+
+  /** Counts over all threads, living and ended. */
+  stats(): SluiceStats {
+    const table = this.#open();
+    this.#policy("");
+    const { at, longs } = table;
+    const limiters: Record<string, LimiterStats> = Object.create(null);
+    const sum = zeros();
+    let number = 1;
+    for (const name of this.#policies.keys()) {
+      const own = zeros();
+      if (this.#policies.get(name)!.kind !== "limit") limiters[name] = own;
+      for (let thread = 0; thread < table.maxThreads; thread++) {
+        const line = at.THREADS + thread * at.THREAD_BYTES + at.LANE_STATS + number * at.STATS_BYTES;
+        counters.forEach((counter, i) => (own[counter] += Number(longs[(line + at[counterNames[i]]) / 8])));
+      }
+      for (const counter of counters) sum[counter] += own[counter];
+      number++;
+    }
+    let threads = 0;
+    for (let thread = 0; thread < table.maxThreads; thread++) {
+      if (Atomics.load(table.words, table.ownerAt(thread))) threads++;
+    }
+    return { ...sum, limiters, capacity: table.capacity, threads };
+  }
+
+  /** Walks the table and reports what must not be there. Meant for a table at rest; takes about 10 ns a slot. */
+  audit(): AuditReport {
+    const { at, unsigned, lane, kernel, clock } = this.#open();
+    this.#policy("");
+    kernel.audit(clock.now());
+    const live: Record<string, number> = Object.create(null);
+    for (const [name, policy] of this.#policies) {
+      if (policy.kind !== "limit") live[name] = unsigned[(policy.statsAt + at.STATS_LIVE) / 4];
+    }
+    const count = (name: string): number => unsigned[(lane + at.LANE_BATCH + at[name]) / 4];
+    const report = {
+      used: count("AUDIT_USED"),
+      fresh: count("AUDIT_FRESH"),
+      slots: unsigned[at.HEADER_SET_COUNT / 4] * at.SLOT_COUNT
+        + unsigned[at.HEADER_LINE_SET_COUNT / 4] * at.LINE_SLOT_COUNT,
+      live,
+      busy: count("AUDIT_BUSY"),
+      torn: count("AUDIT_TORN"),
+      doubles: count("AUDIT_DOUBLES"),
+      strangers: count("AUDIT_STRANGERS"),
+      locksHeld: count("AUDIT_LOCKS"),
+    };
+    const { busy, torn, doubles, strangers, locksHeld } = report;
+    return { clean: busy + torn + doubles + strangers + locksHeld === 0, ...report };
+  }
+
+  /** Detaches this thread. The table lives on while any thread holds it. */
+  close(): void {
+    if (this.#isClosed) return;
+    this.#isClosed = true;
+    this.#stopTicking?.();
+    this.#table.clock.manual?.release(this.#table.clockCell);
+    this.#table.close();
+    part(this.#table);
+    attached.delete(this.#table.id);
+  }
+
+  [Symbol.dispose](): void {
+    this.close();
+  }
+
+  #open(): Table {
+    if (this.#isClosed) throw closed();
+    return this.#table;
+  }
+}
+
+function zeros(): LimiterStats {
+  return { allowed: 0, denied: 0, evicted: 0, contended: 0, fullDenied: 0, fullAllowed: 0, claimed: 0, shadowed: 0 };
+}
+
+/** The policy behind a tier. */
+function tierName(name: string, tier: string): string {
+  return `${name}/${tier}`;
+}

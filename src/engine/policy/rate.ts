@@ -1,0 +1,55 @@
+// Rates in tokens per second, as users say them.
+
+import { MAX_COST, unexpected } from "../errors.js";
+
+/** Slowest and fastest finite rate, tokens per second. */
+export const MIN_RATE = 1e-9;
+export const MAX_RATE = 3e9;
+
+function per(seconds: number, tokens: number): number {
+  if (typeof tokens !== "number" || !(tokens >= 0)) throw unexpected("tokens", "a number >= 0", tokens);
+  return tokens / seconds;
+}
+
+/** `tokens` per second; the identity, for symmetry. Throws RangeError if negative or NaN. */
+export function perSecond(tokens: number): number {
+  return per(1, tokens);
+}
+
+/** `tokens` per minute, in tokens per second. */
+export function perMinute(tokens: number): number {
+  return per(60, tokens);
+}
+
+/** `tokens` per hour, in tokens per second. */
+export function perHour(tokens: number): number {
+  return per(3600, tokens);
+}
+
+/** `tokens` per day, in tokens per second. */
+export function perDay(tokens: number): number {
+  return per(86400, tokens);
+}
+
+/** One token every `intervalMs`; 0 is an infinite rate. */
+export function every(intervalMs: number): number {
+  if (typeof intervalMs !== "number" || !(intervalMs >= 0)) {
+    throw unexpected("intervalMs", "a number of milliseconds >= 0", intervalMs);
+  }
+  return intervalMs === 0 ? Infinity : 1000 / intervalMs;
+}
+
+/** Throws unless `rate` is 0, Infinity or within [MIN_RATE, MAX_RATE] tokens per second. */
+export function checkRate(rate: unknown): asserts rate is number {
+  if (rate === 0 || rate === Infinity) return;
+  if (typeof rate !== "number" || !(rate >= MIN_RATE && rate <= MAX_RATE)) {
+    throw unexpected("rate", `tokens per second: 0, ${MIN_RATE} to ${MAX_RATE}, or Infinity`, rate);
+  }
+}
+
+/** Throws unless `burst` is an integer from 0 to 2^31-1. */
+export function checkBurst(burst: unknown): asserts burst is number {
+  if (!Number.isSafeInteger(burst) || (burst as number) < 0 || (burst as number) > MAX_COST) {
+    throw unexpected("burst", `an integer number of tokens from 0 to ${MAX_COST}`, burst);
+  }
+}

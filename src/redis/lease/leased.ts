@@ -1,0 +1,239 @@
+// What a user holds of a limiter whose tokens are leased: nearly every decision
+// is made in this process's own table, and Redis hears of many at once.
+
+import type { Clock } from "../../engine/clock.js";
+import { checkCost } from "../../engine/errors.js";
+import type { Policy } from "../../engine/policy/policy.js";
+import type { Kernel } from "../../engine/table/kernel.js";
+import { finite, type Key, writeText } from "../../engine/table/key.js";
+import { closed, type Table } from "../../engine/table/table.js";
+import { decisionWithout, type RedisDecision } from "../connection/fallback.js";
+import type { RedisLimit } from "../kinds.js";
+import { RedisLimiter, type RedisLimiterStats } from "../limiter.js";
+import type { RedisPolicy } from "../policy.js";
+import { ignoreClosed, type LeaseCounts, Leases } from "./leases.js";
+
+export interface LeasedOptions {
+  /** Tokens per second: above 0 and finite; the burst refills within 20 years. */
+  rate: number;
+  /** Most tokens at once, an integer from 0 to 2^31-1. */
+  burst: number;
+  /**
+   * Longest time from when Redis lets a token go until it is spent, ms: up to
+   * 600,000, and so long that Redis can be asked meanwhile, see `LEAST_LEASE_MS`;
+   * 1000 by default. In any time W at most burst + rate x (W + leaseMs) pass, over
+   * all processes.
+   */
+  leaseMs?: number;
+}
+
+export interface LeasedStats extends Omit<RedisLimiterStats, "gaveBack">, LeaseCounts {}
+
+/** How long a caller waits for what another thread asks, before it looks again, ms. */
+const LOOK_MS = 1;
+
+/**
+ * Limits many keys by one token bucket each, for all processes that share a
+ * Redis, out of tokens that this process leases ahead. The buckets are those of
+ * `redis.tokenBucket()` of the same name, rate and burst.
+ */
+export class LeasedLimiter {
+  readonly #policy: Policy;
+  readonly #redis: RedisPolicy;
+  readonly #leases: Leases;
+  readonly #strict: RedisLimiter;
+  readonly #table: Table;
+  readonly #kernel: Kernel;
+  readonly #clock: Clock;
+  readonly #record: number;
+  readonly #burst: number;
+  readonly #asks: number;
+  readonly #mayPassWithout: boolean;
+  #degraded = 0;
+  #isClosed = false;
+
+  /** Made by `redis.leased()`. */
+  constructor(policy: Policy, redis: RedisPolicy, leaseMs: number) {
+    const { table, burst, record } = policy;
+    this.#policy = policy;
+    this.#redis = redis;
+    this.#leases = new Leases(policy, redis, leaseMs);
+    this.#strict = new RedisLimiter(redis);
+    this.#table = table;
+    this.#kernel = table.kernel;
+    this.#clock = table.clock;
+    this.#record = record;
+    this.#burst = burst;
+    this.#asks = table.at.LEASE_ASK;
+    this.#mayPassWithout = redis.failure.policy !== "closed";
+  }
+
+  get name(): string {
+    return this.#redis.name;
+  }
+
+  /** Its limit, as the only one of a list. */
+  get limits(): readonly RedisLimit[] {
+    return this.#redis.kind.limits;
+  }
+
+  /** Counts of this thread. */
+  stats(): LeasedStats {
+    const { longs, at } = this.#table;
+    return {
+      allowed: Number(longs[this.#counter(at.STATS_ALLOWED)]),
+      denied: Number(longs[this.#counter(at.STATS_DENIED)]),
+      degraded: this.#degraded,
+      ...this.#leases.counts,
+    };
+  }
+
+  /**
+   * Takes `cost` tokens of `key` if they are leased, at once. When few are left, or
+   * none, it asks Redis for more in the background: so the first call for a key is
+   * refused. `check` waits for the answer.
+   */
+  allow(key?: Key, cost = 1): boolean {
+    if (typeof cost !== "number" || (cost | 0) !== cost || cost < 0) checkCost(cost);
+    if (this.#isClosed) throw closed();
+    const answer = this.#take(key, cost, 1);
+    if (answer === 1) return true;
+    if (answer >= this.#asks) this.#askAhead(key, answer > this.#asks ? 1 : cost);
+    return answer > this.#asks
+      || (this.#mayPassWithout && !this.#redis.guard.isReachable && this.#passesWithout(key, cost));
+  }
+
+  /**
+   * Takes `cost` tokens of `key`; if too few are leased, asks Redis and waits for
+   * its answer. Of a refusal `retryAfterMs` says when it is worth asking again,
+   * and `remaining` counts what is leased here. Never rejects because Redis cannot be asked.
+   */
+  async check(key?: Key, cost = 1): Promise<RedisDecision> {
+    checkCost(cost);
+    if (this.#isClosed) throw closed();
+    if (cost > this.#burst) return this.#counted(key, false, Infinity);
+    let answer = this.#take(key, cost, 0);
+    if (answer === 1) return this.#decision(key, true, 0);
+    const leases = this.#leases;
+    const id = leases.idOf(key);
+    leases.wait(id, cost);
+    let misses = 0;
+    try {
+      while (!(answer & 1)) {
+        if (answer & this.#asks) {
+          const grant = await leases.ask(id, key, cost, cost);
+          if (this.#isClosed) throw closed();
+          if (grant === undefined) return this.#without(key, cost);
+          const [leased, , waitUs] = grant;
+          return this.#counted(key, leased >= cost, waitUs < 0 ? Infinity : waitUs / 1000);
+        }
+        const retryAfterMs = await this.#others(id, key);
+        if (this.#isClosed) throw closed();
+        if (retryAfterMs > 0) {
+          return this.#redis.guard.isReachable
+            ? this.#counted(key, false, retryAfterMs)
+            : this.#without(key, cost);
+        }
+        // Nobody asks and nobody was told to wait, twice over: the table is full.
+        if (retryAfterMs < 0 && ++misses > 1) return this.#counted(key, false, LOOK_MS);
+        answer = this.#take(key, cost, 0);
+      }
+    } finally {
+      leases.wait(id, -cost);
+    }
+    if (answer & this.#asks) this.#askAhead(key, 1);
+    return this.#decision(key, true, 0);
+  }
+
+  /** Gives `cost` tokens back to the bucket in Redis, at most up to the burst; see `RedisLimiter.refund`. */
+  refund(key?: Key, cost = 1, taken?: { readonly degraded?: boolean }): Promise<boolean> {
+    return this.#strict.refund(key, cost, taken);
+  }
+
+  /** Gives back to Redis what is leased by this thread and left. Whoever calls from now on gets ERR_SLUICE_CLOSED. */
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    await this.#leases.close();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close();
+  }
+
+  /** The kernel's answer: 1 if taken, and LEASE_ASK if this thread is to ask for more. */
+  #take(key: Key | undefined, cost: number, countsRefusal: number): number {
+    if (cost > this.#burst) {
+      if (countsRefusal) this.#count(false);
+      return 0;
+    }
+    if (typeof key === "string") {
+      const table = this.#table;
+      if (key.length <= table.textMax && writeText(table, key)) {
+        return this.#kernel.takeText(this.#record, key.length, cost, countsRefusal, this.#clock.mark());
+      }
+    } else if (typeof key === "number") {
+      return this.#kernel.takeNumber(this.#record, finite(key), cost, countsRefusal, this.#clock.mark());
+    }
+    return this.#kernel.take(this.#record, this.#leases.select(key), cost, countsRefusal, this.#clock.mark());
+  }
+
+  /** Asks while others go on: call it right after the kernel said so. */
+  #askAhead(key: Key | undefined, least: number): void {
+    this.#leases.ask(this.#leases.idOf(key), key, least, 0).catch(ignoreClosed);
+  }
+
+  /** Waits for whoever asks about a key just now. ms until it is worth asking again, if nobody does since Redis had too little; 0 if somebody asked; -1 if nobody does. */
+  async #others(id: string, key: Key | undefined): Promise<number> {
+    const underWay = this.#leases.underWay(id);
+    if (underWay) {
+      await underWay;
+      return 0;
+    }
+    const state = this.#kernel.leased(this.#record, this.#leases.select(key), this.#clock.now());
+    if (state === this.#table.at.LEASE_PAUSE) return Math.max(this.#leases.last.untilEndMs, LOOK_MS);
+    if (state !== this.#asks) return -1;
+    await new Promise((resolve) => setTimeout(resolve, LOOK_MS));
+    return 0;
+  }
+
+  #decision(key: Key | undefined, allowed: boolean, retryAfterMs: number): RedisDecision {
+    this.#kernel.leased(this.#record, this.#leases.select(key), this.#clock.now());
+    const remaining = this.#leases.last.left;
+    return {
+      allowed,
+      limit: this.#burst,
+      remaining,
+      retryAfterMs,
+      resetMs: ((this.#burst - remaining) / this.#policy.rate) * 1000,
+      degraded: false,
+    };
+  }
+
+  #counted(key: Key | undefined, allowed: boolean, retryAfterMs: number): RedisDecision {
+    this.#count(allowed);
+    return this.#decision(key, allowed, allowed ? 0 : retryAfterMs);
+  }
+
+  /** Where this thread counts in the table, among the 64-bit words. */
+  #counter(counter: number): number {
+    return (this.#policy.statsAt + counter) / 8;
+  }
+
+  #count(allowed: boolean): void {
+    const { at, longs } = this.#table;
+    longs[this.#counter(allowed ? at.STATS_ALLOWED : at.STATS_DENIED)]++;
+  }
+
+  #without(key: Key | undefined, cost: number): RedisDecision {
+    const decision = decisionWithout(this.#redis, key, cost, true);
+    this.#degraded++;
+    this.#count(decision.allowed);
+    return decision;
+  }
+
+  /** What the failure policy says of a call that the kernel has counted as refused. */
+  #passesWithout(key: Key | undefined, cost: number): boolean {
+    this.#table.longs[this.#counter(this.#table.at.STATS_DENIED)]--;
+    return this.#without(key, cost).allowed;
+  }
+}

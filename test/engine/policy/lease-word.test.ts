@@ -1,0 +1,368 @@
+// The word of leased tokens: step by step against a model, by age of its tokens,
+// and under threads that race for it.
+
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { ManualClock } from "../../../src/engine/clock.js";
+import { define, Sluice } from "../../../src/engine/limiter/sluice.js";
+import type { Policy } from "../../../src/engine/policy/policy.js";
+import { type Key, putKey } from "../../../src/engine/table/key.js";
+import { announceSeed, Crew, startWorker, sum } from "../../threads/crew.js";
+
+const STEP_MS = 2 ** 21 / 1e6;
+const HOLD_MS = 250;
+const LIFE_MS = 500;
+const MOST = 2 ** 16 - 1;
+const ASK = 2;
+const SHORT = 1;
+const PAUSE = 3;
+
+/** Leases of a policy in a table whose clock is moved by hand. */
+class Leases {
+  readonly clock: ManualClock;
+  readonly sluice: Sluice;
+  readonly policy: Policy;
+
+  constructor({ capacity = 1000, startMs = 0, whenFull = "evict" as "evict" | "deny" | "allow" } = {}) {
+    this.clock = new ManualClock(startMs);
+    this.sluice = Sluice.create({ capacity, clock: this.clock, whenFull });
+    this.policy = define(this.sluice, "leases", "lease", { rate: 1, burst: 1, extra: HOLD_MS * 1e6 });
+  }
+
+  #select(key: Key | undefined): number {
+    const { table, record } = this.policy;
+    if (key === undefined) return table.at.GLOBAL;
+    putKey(table, record, key);
+    return 0;
+  }
+
+  take(key: Key | undefined, cost = 1): number {
+    const { table, record } = this.policy;
+    if (typeof key === "number") return table.kernel.takeNumber(record, key, cost, 1, -1);
+    return table.kernel.take(record, this.#select(key), cost, 1, -1);
+  }
+
+  deposit(key: Key | undefined, tokens: number, endMs: number, as = 0): number {
+    const { table, record } = this.policy;
+    return table.kernel.deposit(record, this.#select(key), tokens, endMs, as, this.clock.nowMs);
+  }
+
+  takeBack(key: Key | undefined): number {
+    const { table, record } = this.policy;
+    return table.kernel.takeBack(record, this.#select(key), this.clock.nowMs);
+  }
+
+  look(key: Key | undefined): { state: number; left: number; untilEndMs: number } {
+    const { table, record } = this.policy;
+    const { at, doubles, lane } = table;
+    const state = table.kernel.leased(record, this.#select(key), this.clock.nowMs);
+    return {
+      state,
+      left: doubles[(lane + at.LANE_REMAINING) / 8],
+      untilEndMs: doubles[(lane + at.LANE_RESET_NS) / 8] / 1e6,
+    };
+  }
+}
+
+const stepOf = (ms: number): number => Math.floor(Math.round(ms * 1e6) / 2 ** 21);
+
+/** What the word is to do, with a field for each thing. */
+class ModelWord {
+  #end = 0;
+  #tokens = 0;
+  #isHeld = false;
+  #isTold = false;
+  #size = 0;
+
+  #isLive(nowMs: number): boolean {
+    return stepOf(nowMs) < this.#end;
+  }
+
+  left(nowMs: number): number {
+    return this.#isLive(nowMs) ? this.#tokens : 0;
+  }
+
+  state(nowMs: number): number {
+    if (!this.#isLive(nowMs)) return 0;
+    return !this.#isHeld ? 0 : this.#isTold ? PAUSE : ASK;
+  }
+
+  endMs(nowMs: number): number {
+    return this.#isLive(nowMs) ? this.#end * STEP_MS : 0;
+  }
+
+  take(cost: number, nowMs: number): number {
+    if (cost === 0) return 1;
+    const left = this.left(nowMs);
+    const isHeld = this.#isHeld && this.#isLive(nowMs);
+    const isThere = cost <= left;
+    const after = isThere ? left - cost : left;
+    const isLow = after === 0 || (!this.#isTold && after <= 2 ** this.#size / 4 && stepOf(nowMs + HOLD_MS) < this.#end);
+    const asks = !isHeld && (!isThere || isLow);
+    if (isThere) this.#tokens = after;
+    if (asks) {
+      const until = stepOf(nowMs + HOLD_MS);
+      this.#end = after > 0 ? Math.min(this.#end, until) : until;
+      this.#tokens = after;
+      this.#isHeld = true;
+      this.#isTold = false;
+    }
+    return (isThere ? 1 : 0) + (asks ? ASK : 0);
+  }
+
+  /** Tokens added, and tokens kept of those that were left. */
+  deposit(tokens: number, endMs: number, as: number, nowMs: number): { added: number; kept: number } {
+    const kept = Math.min(this.left(nowMs), 2 ** this.#size);
+    const added = Math.min(tokens, MOST - kept);
+    this.#end = added === 0 && kept > 0 ? Math.min(this.#end, stepOf(endMs)) : stepOf(endMs);
+    this.#tokens = kept + added;
+    this.#isHeld = as === PAUSE;
+    this.#isTold = as !== 0;
+    if (added > 0) this.#size = Math.min(15, Math.floor(Math.log2(added)));
+    return { added, kept };
+  }
+
+  takeBack(nowMs: number): number {
+    const left = this.left(nowMs);
+    this.#end = this.#tokens = this.#size = 0;
+    this.#isHeld = this.#isTold = false;
+    return left;
+  }
+}
+
+type Step =
+  | { do: "take"; on: number; cost: number }
+  | { do: "deposit"; on: number; tokens: number; agoMs: number; as: number; pauseMs: number }
+  | { do: "takeBack"; on: number }
+  | { do: "pass"; ms: number };
+
+const KEYS: readonly (Key | undefined)[] = ["alice", 7, undefined];
+const on = fc.nat(KEYS.length - 1);
+const costs = fc.oneof(
+  { weight: 6, arbitrary: fc.constantFrom(0, 1, 1, 1, 2, 3) },
+  fc.nat(200),
+  fc.constantFrom(MOST, MOST + 1, 2 ** 31 - 1),
+);
+const amounts = fc.oneof(
+  fc.constantFrom(0, 1, 2, 15, 16, 17, 32),
+  fc.nat(300),
+  fc.constantFrom(32_768, MOST, MOST + 1, 2 ** 31 - 1),
+);
+const steps: fc.Arbitrary<Step> = fc.oneof(
+  { weight: 8, arbitrary: fc.record({ do: fc.constant("take"), on, cost: costs }) },
+  {
+    weight: 4,
+    arbitrary: fc.record({
+      do: fc.constant("deposit"),
+      on,
+      tokens: amounts,
+      agoMs: fc.nat(HOLD_MS),
+      as: fc.constantFrom(0, 0, SHORT, PAUSE),
+      pauseMs: fc.nat(150),
+    }),
+  },
+  { weight: 1, arbitrary: fc.record({ do: fc.constant("takeBack"), on }) },
+  {
+    weight: 3,
+    arbitrary: fc.record({
+      do: fc.constant("pass"),
+      ms: fc.oneof(fc.nat(30), fc.nat(1200), fc.double({ min: 0, max: 5, noNaN: true })),
+    }),
+  },
+) as fc.Arbitrary<Step>;
+
+describe("a word of leased tokens", () => {
+  it("does what its model does, and no token is spent later than two lives after it was sent for", () => {
+    const seed = announceSeed("leased words");
+    let spentOld = 0;
+    fc.assert(
+      fc.property(
+        fc.array(steps, { maxLength: 120, size: "max" }),
+        fc.constantFrom(0, 5, 1e9, 9e11),
+        (all, startMs) => {
+          const leases = new Leases({ startMs });
+          const models = KEYS.map(() => new ModelWord());
+          /** Tokens by when they were sent for, the oldest first, as they are taken to be spent. */
+          const lots: { tokens: number; sentMs: number }[][] = KEYS.map(() => []);
+          /** When the last deposit was sent for: one asks at a time, so they come in order. */
+          const sent = KEYS.map(() => 0);
+          try {
+            for (const step of all) {
+              const nowMs = leases.clock.nowMs;
+              if (step.do === "pass") {
+                leases.clock.advance(step.ms);
+                continue;
+              }
+              const key = KEYS[step.on];
+              const model = models[step.on];
+              if (step.do === "take") {
+                const answer = leases.take(key, step.cost);
+                expect(answer).toBe(model.take(step.cost, nowMs));
+                for (let cost = answer & 1 ? step.cost : 0; cost > 0;) {
+                  const lot = lots[step.on][0];
+                  expect(lot, "a token from nowhere").toBeDefined();
+                  expect(nowMs - lot.sentMs).toBeLessThan(2 * LIFE_MS);
+                  if (nowMs - lot.sentMs > LIFE_MS) spentOld++;
+                  const some = Math.min(cost, lot.tokens);
+                  cost -= some;
+                  lot.tokens -= some;
+                  if (lot.tokens === 0) lots[step.on].shift();
+                }
+              } else if (step.do === "deposit") {
+                const sentMs = Math.max(sent[step.on], nowMs - step.agoMs);
+                sent[step.on] = sentMs;
+                const lifeEndMs = sentMs + LIFE_MS;
+                const endMs = step.as === PAUSE ? Math.min(lifeEndMs, nowMs + step.pauseMs) : lifeEndMs;
+                const { added, kept } = model.deposit(step.tokens, endMs, step.as, nowMs);
+                expect(leases.deposit(key, step.tokens, endMs, step.as)).toBe(added);
+                let surplus = sum(lots[step.on].map(({ tokens }) => tokens)) - kept;
+                while (surplus > 0) {
+                  const lot = lots[step.on][0];
+                  const some = Math.min(surplus, lot.tokens);
+                  surplus -= some;
+                  lot.tokens -= some;
+                  if (lot.tokens === 0) lots[step.on].shift();
+                }
+                if (added > 0) lots[step.on].push({ tokens: added, sentMs });
+              } else {
+                expect(leases.takeBack(key)).toBe(model.takeBack(nowMs));
+                lots[step.on] = [];
+              }
+              const { state, left, untilEndMs } = leases.look(key);
+              expect({ state, left }).toEqual({ state: model.state(nowMs), left: model.left(nowMs) });
+              const endMs = model.endMs(nowMs);
+              // What holds nothing lapses unseen.
+              if (left > 0 || state > 0) expect(untilEndMs).toBeCloseTo(endMs - nowMs, 3);
+            }
+            expect(leases.sluice.audit().clean).toBe(true);
+          } finally {
+            leases.sluice.close();
+          }
+        },
+      ),
+      { seed, numRuns: Number(process.env.FUZZ_RUNS ?? 500) },
+    );
+    expect(spentOld).toBeGreaterThan(0);
+  });
+
+  it("is asked for by the first who finds nothing, and by nobody else until the flag lapses", () => {
+    const leases = new Leases();
+    expect(leases.take("key")).toBe(ASK);
+    for (let i = 0; i < 10; i++) expect(leases.take("key")).toBe(0);
+    leases.clock.advance(HOLD_MS - 2 * STEP_MS);
+    expect(leases.take("key")).toBe(0);
+    leases.clock.advance(2 * STEP_MS);
+    expect(leases.take("key")).toBe(ASK);
+  });
+
+  it("has nothing where nobody knows the key, where its slot was given away, and once it has lapsed", () => {
+    const leases = new Leases({ capacity: 1 });
+    leases.deposit("key", 100, LIFE_MS);
+    expect(leases.take("key")).toBe(1);
+    for (let i = 0; i < 1000; i++) leases.deposit(i, 1000, LIFE_MS);
+    expect(leases.sluice.stats().evicted).toBeGreaterThan(0);
+    expect(leases.take("key")).toBe(ASK);
+
+    leases.deposit("key", 100, LIFE_MS);
+    leases.clock.advance(LIFE_MS);
+    expect(leases.take("key")).toBe(ASK);
+  });
+
+  it("writes nothing for a refusal but the flag", () => {
+    const leases = new Leases();
+    leases.deposit("key", 5, LIFE_MS);
+    expect(leases.take("key", 6)).toBe(ASK);
+    const bytes = Buffer.from(leases.sluice.handle.memory.buffer);
+    const { lane } = leases.policy.table;
+    // What this thread counts and scribbles is in its lane.
+    const untouched = (): Buffer =>
+      Buffer.concat([bytes.subarray(0, lane), bytes.subarray(lane + leases.policy.table.at.THREAD_BYTES)]);
+    const before = untouched();
+    for (let i = 0; i < 100; i++) expect(leases.take("key", 6)).toBe(0);
+    expect(untouched().equals(before)).toBe(true);
+  });
+
+  it("gives its slot away once it has lapsed, and before any bucket does while it has not", () => {
+    const leases = new Leases({ capacity: 1, whenFull: "deny" });
+    let taken = 0;
+    while (leases.take(taken) === ASK) taken++;
+    const refused = taken;
+    expect(leases.take(refused)).toBe(0);
+    expect(leases.sluice.audit()).toMatchObject({ clean: true, fresh: 0 });
+    leases.clock.advance(HOLD_MS);
+    expect(leases.take(refused)).toBe(ASK);
+
+    const evicting = new Leases({ capacity: 1 });
+    const bucket = evicting.sluice.tokenBucket("bucket", { rate: 1e-9, burst: 1 });
+    for (let i = 0; i < 20; i++) bucket.allow(i);
+    for (let i = 0; i < 2000; i++) evicting.take(`lease ${i}`);
+    const { limiters } = evicting.sluice.stats();
+    expect(limiters.leases.evicted).toBeGreaterThan(0);
+    for (let i = 0; i < 20; i++) expect(bucket.peek(i).allowed).toBe(false);
+  });
+
+  it("comes back to no word that an earlier owner of its slot may have seen", () => {
+    const leases = new Leases({ capacity: 1 });
+    const { table } = leases.policy;
+    const { at, longs } = table;
+    const sets = table.kernel.setsOffset(table.maxThreads) / 8;
+    const words = (): bigint[] =>
+      Array.from(longs.subarray(sets, sets + table.words[at.HEADER_SET_COUNT / 4] * (at.SET_BYTES / 8)));
+    let handed = 0;
+    for (let i = 0; i < 1000; i++) {
+      const before = words();
+      // As many tokens as others have, less one, at the same end.
+      leases.deposit(i, 7 - (i % 2), LIFE_MS);
+      if (i % 2 === 0) leases.take(i);
+      const after = words();
+      for (let set = 0; set < before.length; set += at.SET_BYTES / 8) {
+        for (let slot = set; slot < set + at.SLOT_COUNT; slot++) {
+          if (before[slot] === after[slot] || before[slot] === 0n) continue;
+          handed++;
+          expect(after[slot + at.SLOT_STATE / 8]).not.toBe(before[slot + at.SLOT_STATE / 8]);
+        }
+      }
+    }
+    expect(handed).toBeGreaterThan(100);
+  });
+});
+
+describe("4 threads that lease", { timeout: 60_000 }, () => {
+  const WORKERS = 4;
+
+  it("spend every token once, and only one of them asks at a time", async () => {
+    for (const key of ["key", undefined]) {
+      for (let attempt = 0;; attempt++) {
+        const leases = new Leases({ startMs: 1 });
+        const shared = new Int32Array(new SharedArrayBuffer(8));
+        const crew = await Crew.hire<{ spent: number; added: number; asked: number }>(
+          WORKERS,
+          "lease.js",
+          "spend",
+          leases.sluice.handle,
+          { key, shared, calls: 500_000, endMs: LIFE_MS },
+        );
+        const reports = await crew.work();
+        const added = sum(reports.map((report) => report.added));
+        expect(sum(reports.map((report) => report.spent)) + leases.takeBack(key)).toBe(added);
+        // Word 1 counts who asked while another did.
+        expect(shared[1]).toBe(0);
+        const { contended } = leases.sluice.stats();
+        expect(leases.sluice.audit().clean).toBe(true);
+        leases.sluice.close();
+        if (contended > 0 && reports.filter(({ asked }) => asked > 0).length > 1) break;
+        expect(attempt, "tries without contention").toBeLessThan(10);
+      }
+    }
+  });
+
+  it("lose what one of them asked for when it is killed, and ask again when its flag has lapsed", async () => {
+    const leases = new Leases({ startMs: 1 });
+    const worker = startWorker("lease.js", { handle: leases.sluice.handle, job: "ask and hang" });
+    expect(await new Promise((resolve) => worker.once("message", resolve))).toBe(ASK);
+    await worker.terminate();
+    expect(leases.take("key")).toBe(0);
+    leases.clock.advance(HOLD_MS);
+    expect(leases.take("key")).toBe(ASK);
+  });
+});

@@ -1,0 +1,136 @@
+// A handle on a table with a clock cell keeps its last reading of the clock. It
+// must answer as the limiter does that reads its clock for every call.
+
+import fc from "fast-check";
+import { type KeyedLimiter, type Limiter, ManualClock, Sluice } from "sluice";
+import { describe, expect, it } from "vitest";
+
+type Step =
+  | { does: "allow"; cost: number }
+  | { does: "move"; ms: number }
+  | { does: "rate"; rate: number }
+  | { does: "burst"; burst: number };
+
+const steps: fc.Arbitrary<Step[]> = fc.array(
+  fc.oneof(
+    {
+      weight: 8,
+      arbitrary: fc.record({
+        does: fc.constant("allow" as const),
+        cost: fc.constantFrom(0, 1, 1, 1, 2, 7, 2 ** 31 - 1),
+      }),
+    },
+    {
+      weight: 3,
+      arbitrary: fc.record({
+        does: fc.constant("move" as const),
+        ms: fc.constantFrom(-1000, -0.5, 0, 0.000001, 1, 99, 100, 5000, 1e12),
+      }),
+    },
+    {
+      weight: 1,
+      arbitrary: fc.record({
+        does: fc.constant("rate" as const),
+        rate: fc.constantFrom(0, 1e-6, 1, 10, 1000, 3e9, Infinity),
+      }),
+    },
+    {
+      weight: 1,
+      arbitrary: fc.record({ does: fc.constant("burst" as const), burst: fc.constantFrom(0, 1, 5, 8, 1000) }),
+    },
+  ),
+  { minLength: 1, maxLength: 80, size: "max" },
+);
+
+const kinds: Record<string, (sluice: Sluice, name: string) => Limiter> = {
+  tokenBucket: (sluice, name) => sluice.tokenBucket(name, { rate: 10, burst: 5 }),
+  leakyBucket: (sluice, name) => sluice.leakyBucket(name, { rate: 10, burst: 5 }),
+  fixedWindow: (sluice, name) => sluice.fixedWindow(name, { limit: 5, windowMs: 500 }),
+  slidingWindow: (sluice, name) => sluice.slidingWindow(name, { limit: 5, windowMs: 500 }),
+};
+
+/** What both ways answer at each step: by a handle that is kept, and by the key. */
+function answers(
+  kind: string,
+  key: string | undefined,
+  walk: readonly Step[],
+): { kept: boolean[]; looked: boolean[]; stats: unknown[] } {
+  const clock = new ManualClock(5000);
+  const sluice = Sluice.create({ capacity: 100, clock, maxThreads: 2 });
+  const twins = ["kept", "looked"].map((name) => kinds[kind](sluice, name));
+  const handle: KeyedLimiter = twins[0].key(key);
+  const kept: boolean[] = [];
+  const looked: boolean[] = [];
+  const isWindow = kind.endsWith("Window");
+  for (const step of walk) {
+    if (step.does === "allow") {
+      kept.push(handle.allow(step.cost));
+      // Neither way keeps a reading: `check` decides in general, and so does a key that is looked up.
+      looked.push(key === undefined ? twins[1].check(undefined, step.cost).allowed : twins[1].allow(key, step.cost));
+    } else if (step.does === "move") clock.set(Math.max(0, clock.nowMs + step.ms));
+    else if (step.does === "rate") {
+      if (!isWindow || (step.rate >= 1 && step.rate <= 1000)) {
+        for (const limiter of twins) limiter.setRate(step.rate);
+      }
+    } else for (const limiter of twins) limiter.setBurst(isWindow ? Math.max(1, step.burst) : step.burst);
+  }
+  const { limiters } = sluice.stats();
+  const counts = ["kept", "looked"].map((name) => ({ allowed: limiters[name].allowed, denied: limiters[name].denied }));
+  sluice.close();
+  return { kept, looked, stats: counts };
+}
+
+describe("a handle that keeps its reading of the clock cell", () => {
+  for (const kind of Object.keys(kinds)) {
+    for (const key of ["alice", undefined]) {
+      it(`answers and counts as the limiter does, whatever happens to clock and limits (${kind}, ${key ?? "global"})`, () => {
+        const seen = { allowed: 0, denied: 0 };
+        fc.assert(
+          fc.property(steps, (walk) => {
+            const { kept, looked, stats } = answers(kind, key, walk);
+            expect(kept).toEqual(looked);
+            expect(stats[0]).toEqual(stats[1]);
+            for (const isAllowed of kept) seen[isAllowed ? "allowed" : "denied"]++;
+          }),
+          // A new limit of a fixed window may pause for 5 ms.
+          { numRuns: kind === "fixedWindow" ? 60 : 120 },
+        );
+        expect(seen.allowed).toBeGreaterThan(200);
+        expect(seen.denied).toBeGreaterThan(200);
+      });
+    }
+  }
+
+  it("leaves a slot that was given to another key", () => {
+    const clock = new ManualClock();
+    const sluice = Sluice.create({ capacity: 1, clock, maxThreads: 1 });
+    const limiter = sluice.tokenBucket("user", { rate: 0, burst: 2 });
+    const names = Array.from({ length: 50 }, (_, i) => `user ${i}`);
+    const handles = names.map((name) => limiter.key(name));
+    for (const handle of handles) expect(handle.allow() && handle.allow(0)).toBe(true);
+    for (let other = 0; other < 10_000; other++) for (let i = 0; i < 3; i++) limiter.allow(other);
+    const lost = handles.filter((_, i) => limiter.peek(names[i]).remaining === 2);
+    expect(lost.length).toBeGreaterThan(10);
+    // A new bucket, not what the new owner of the slot has left.
+    for (const handle of lost) expect(handle.allow()).toBe(true);
+    sluice.close();
+  });
+
+  it("follows a limit that another thread set while the clock stood still", async () => {
+    const { Worker } = await import("node:worker_threads");
+    const clock = new ManualClock();
+    const sluice = Sluice.create({ capacity: 100, clock });
+    const limiter = sluice.tokenBucket("user", { rate: 0, burst: 3 });
+    const handle = limiter.key("alice");
+    expect([handle.allow(), handle.allow(3)]).toEqual([true, false]);
+    const source = `
+      const { workerData } = require('node:worker_threads')
+      import(${
+      JSON.stringify(new URL("../../../dist/index.js", import.meta.url).href)
+    }).then(({ Sluice }) => Sluice.attach(workerData).limiter('user').setBurst(1))`;
+    const worker = new Worker(source, { eval: true, workerData: sluice.handle, execArgv: [] });
+    await new Promise((resolve, reject) => worker.once("exit", resolve).once("error", reject));
+    expect([handle.allow(2), handle.allow(), handle.allow()]).toEqual([false, true, false]);
+    sluice.close();
+  });
+});

@@ -1,0 +1,397 @@
+// Redis that does not answer: killed, paused, restarted, or replaced by a client
+// that fails as the test says. Whatever happens, every call settles, nothing is
+// rejected that nobody handles, and it ends by itself.
+
+import { ManualClock, Sluice } from "sluice";
+import { type IoredisClient, type OnFailure, type RedisDecision, RedisSluice } from "sluice/redis";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { Crew, sum } from "../threads/crew.js";
+import { clients } from "./clients.js";
+import { redisBinary, RedisServer, until } from "./server.js";
+
+const unhandled: unknown[] = [];
+const onUnhandled = (error: unknown): void => void unhandled.push(error);
+const closers: (() => unknown)[] = [];
+beforeEach(() => void process.on("unhandledRejection", onUnhandled));
+afterEach(async () => {
+  for (const close of closers.splice(0).reverse()) await close();
+  await new Promise((resolve) => setTimeout(resolve, 20));
+  process.off("unhandledRejection", onUnhandled);
+  expect(unhandled.splice(0)).toEqual([]);
+});
+
+function table(clock?: ManualClock): Sluice {
+  const sluice = Sluice.create({ capacity: 1000, ...(clock && { clock }) });
+  closers.push(() => sluice.close());
+  return sluice;
+}
+
+/** A client that answers as `reply` says. */
+class StubClient implements IoredisClient {
+  asked: string[] = [];
+  constructor(public reply: (operation: string) => Promise<unknown>) {}
+
+  evalsha(_sha: string, _keyCount: number, ...rest: string[]): Promise<unknown> {
+    // The short script of 'take' names no operation, and no cost of 1.
+    const operation = rest[1] ?? "take";
+    this.asked.push(operation);
+    return this.reply(operation);
+  }
+
+  eval(): Promise<unknown> {
+    return Promise.reject(new Error("not asked"));
+  }
+}
+
+const refused = (): Promise<unknown> => Promise.reject(new Error("connect ECONNREFUSED"));
+const granted = (): Promise<unknown> => Promise.resolve(-4e6);
+
+describe("while Redis cannot be asked", () => {
+  it("open admits, and says that it is degraded", async () => {
+    const redis = RedisSluice.create({ client: new StubClient(refused), onFailure: "open" });
+    const limiter = redis.tokenBucket("it", { rate: 1, burst: 5 });
+    expect(await limiter.check("alice")).toEqual({
+      allowed: true,
+      limit: 5,
+      remaining: 5,
+      retryAfterMs: 0,
+      resetMs: 0,
+      degraded: true,
+    });
+    expect(await limiter.check("alice", 6)).toMatchObject({ allowed: false, retryAfterMs: Infinity, degraded: true });
+    expect(await limiter.reserve("alice")).toMatchObject({ granted: true, delayMs: 0, degraded: true });
+    expect(await limiter.wait("alice")).toBeUndefined();
+    await expect(limiter.wait("alice", 6)).rejects.toMatchObject({ code: "ERR_SLUICE_COST_ABOVE_BURST" });
+    expect([await limiter.refund("alice"), await limiter.charge("alice"), await limiter.reset("alice")]).toEqual([
+      false,
+      false,
+      false,
+    ]);
+    expect(redis.stats()).toMatchObject({ allowed: 3, denied: 2, degraded: 5, reachable: false });
+  });
+
+  it("closed refuses, and says that nobody could decide", async () => {
+    const redis = RedisSluice.create({ client: new StubClient(refused), onFailure: "closed", probeMs: 2000 });
+    const limiter = redis.tokenBucket("it", { rate: 1, burst: 5 });
+    expect(await limiter.check("alice")).toEqual({
+      allowed: false,
+      limit: 5,
+      remaining: 0,
+      retryAfterMs: 2000,
+      resetMs: 2000,
+      degraded: true,
+      unavailable: true,
+    });
+    expect(await limiter.reserve("alice")).toMatchObject({ granted: false, degraded: true });
+    await expect(limiter.wait("alice")).rejects.toMatchObject({
+      code: "ERR_SLUICE_UNAVAILABLE",
+      message: "Redis cannot be asked for \"it\": connect ECONNREFUSED",
+    });
+  });
+
+  it("local decides in the table of this process, with its share of the limit", async () => {
+    const clock = new ManualClock(0);
+    const redis = RedisSluice.create({
+      client: new StubClient(refused),
+      onFailure: "local",
+      local: table(clock),
+      share: 0.5,
+    });
+    const limiter = redis.tokenBucket("it", { rate: 1, burst: 6 });
+    expect(await limiter.check("alice", 3)).toEqual({
+      allowed: true,
+      limit: 3,
+      remaining: 0,
+      retryAfterMs: 0,
+      resetMs: 6000,
+      degraded: true,
+    });
+    expect(await limiter.check("alice")).toEqual({
+      allowed: false,
+      limit: 3,
+      remaining: 0,
+      retryAfterMs: 2000,
+      resetMs: 6000,
+      degraded: true,
+    });
+    const ahead = await limiter.reserve("alice");
+    expect(ahead).toMatchObject({ granted: true, delayMs: 2000, degraded: true });
+    expect(await ahead.cancel()).toBe(true);
+    const wait = limiter.wait("alice");
+    await new Promise((resolve) => setImmediate(resolve));
+    clock.advance(2000);
+    await wait;
+    await limiter.reset("alice");
+    expect((await limiter.peek("alice")).remaining).toBe(3);
+    await limiter.charge("alice", 2);
+    expect((await limiter.peek("alice")).remaining).toBe(1);
+    await limiter.refund("alice", 1);
+    expect((await limiter.peek("alice")).remaining).toBe(2);
+  });
+
+  it("local has a stand-in for every kind, and a share that is never nothing", async () => {
+    const redis = RedisSluice.create({
+      client: new StubClient(refused),
+      onFailure: "local",
+      local: table(new ManualClock(0)),
+      share: 0.01,
+    });
+    const limiters = [
+      redis.tokenBucket("b", { rate: 10, burst: 10 }),
+      redis.tokenBucket("several", { limits: [{ rate: 10, burst: 10 }, { rate: 1, burst: 100 }] }),
+      redis.leakyBucket("meter", { rate: 10, burst: 10 }),
+      redis.leakyBucket("queue", { rate: 10, queue: 10 }),
+      redis.fixedWindow("fixed", { limit: 10, windowMs: 1000 }),
+      redis.slidingWindow("counter", { limit: 10, windowMs: 1000 }),
+      redis.slidingWindow("slots", { limit: 10, windowMs: 1000, slots: 4 }),
+      redis.slidingWindow("log", { limit: 10, windowMs: 1000, log: true }),
+    ];
+    for (const limiter of limiters) {
+      expect(await limiter.check("alice"), limiter.name).toMatchObject({ allowed: true, degraded: true });
+      expect(await limiter.check("alice"), limiter.name).toMatchObject({ allowed: false, degraded: true });
+    }
+  });
+});
+
+describe("the breaker", () => {
+  it("asks once an interval from the fourth failure on, and as before from the first answer on", async () => {
+    const clock = new ManualClock(0);
+    const client = new StubClient(refused);
+    const redis = RedisSluice.create({ client, onFailure: "open", local: table(clock), probeMs: 1000 });
+    const limiter = redis.tokenBucket("it", { rate: 1, burst: 5 });
+    for (let i = 0; i < 20; i++) await limiter.allow("alice");
+    expect(client.asked.length).toBe(4);
+    expect(redis.stats()).toMatchObject({ reachable: false, failures: 4, skipped: 16, degraded: 20 });
+    clock.advance(999.999);
+    await limiter.allow("alice");
+    expect(client.asked.length).toBe(4);
+    for (let interval = 1; interval <= 5; interval++) {
+      clock.set(interval * 1000);
+      for (let i = 0; i < 20; i++) await limiter.allow("alice");
+      expect(client.asked.length).toBe(4 + interval);
+    }
+    client.reply = granted;
+    expect(await limiter.check("alice")).toMatchObject({ degraded: true });
+    clock.advance(1000);
+    expect(await limiter.check("alice")).toMatchObject({ degraded: false, remaining: 4 });
+    expect(redis.stats().reachable).toBe(true);
+    for (let i = 0; i < 20; i++) expect(await limiter.check("alice")).toMatchObject({ degraded: false });
+  });
+
+  it("is not opened by a failure now and then, nor by what is wrong with one key", async () => {
+    const clock = new ManualClock(0);
+    const client = new StubClient(granted);
+    const redis = RedisSluice.create({ client, onFailure: "open", local: table(clock), probeMs: 1000 });
+    const limiter = redis.tokenBucket("it", { rate: 1, burst: 5 });
+    for (let i = 0; i < 50; i++) {
+      client.reply = refused;
+      expect(await limiter.check("alice")).toMatchObject({ degraded: true });
+      client.reply = granted;
+      expect(await limiter.check("alice")).toMatchObject({ degraded: false });
+      clock.advance(1000);
+    }
+    client.reply = () => Promise.reject(new Error("WRONGTYPE Operation against a key holding the wrong kind of value"));
+    for (let i = 0; i < 50; i++) expect(await limiter.check("alice")).toMatchObject({ degraded: true });
+    client.reply = granted;
+    expect(await limiter.check("alice")).toMatchObject({ degraded: false });
+  });
+
+  it("lets one of all threads of the process ask, once an interval", async () => {
+    const clock = new ManualClock(0);
+    const sluice = table(clock);
+    const threads = 4;
+    const calls = 20_000;
+    type Report = { asked: number; admitted: number; degraded: number };
+    const hire = async (): Promise<Report[]> => {
+      const crew = await Crew.hire<Report>(threads, "redis-prober.js", "decides", sluice.handle, {
+        prefix: "crew",
+        calls,
+      });
+      return crew.work();
+    };
+    const first = await hire();
+    // Each thread may have one call under way when the fourth failure is counted.
+    expect(sum(first.map(({ asked }) => asked))).toBeGreaterThanOrEqual(4);
+    expect(sum(first.map(({ asked }) => asked))).toBeLessThanOrEqual(3 + threads);
+    let rounds = 1;
+    for (; rounds < 4 || (sluice.stats().contended === 0 && rounds < 20); rounds++) {
+      clock.advance(1000);
+      expect(sum((await hire()).map(({ asked }) => asked))).toBe(1);
+    }
+    // Meanwhile their stand-in counted every call.
+    expect(sluice.stats().limiters["redis:crew:it"].allowed).toBe(rounds * threads * calls);
+    expect(sluice.stats().contended).toBeGreaterThan(0);
+  });
+});
+
+describe("an answer that comes late", () => {
+  function slow(): { client: StubClient; answer: (reply: unknown) => void } {
+    const answers: ((reply: unknown) => void)[] = [];
+    const client = new StubClient(() => new Promise((resolve) => answers.push(resolve)));
+    return { client, answer: (reply) => answers.shift()!(reply) };
+  }
+  const settled = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, 5));
+
+  it.each<[OnFailure, string[]]>([["closed", ["take", "give"]], ["open", ["take"]]])(
+    "under %s is given back if its caller was refused meanwhile",
+    async (onFailure, asked) => {
+      const { client, answer } = slow();
+      const redis = RedisSluice.create({ client, onFailure, deadlineMs: 20 });
+      const limiter = redis.tokenBucket("it", { rate: 1, burst: 5 });
+      expect(await limiter.check("alice")).toMatchObject({ degraded: true, allowed: onFailure === "open" });
+      answer(-4e6);
+      await settled();
+      expect(client.asked).toEqual(asked);
+      expect(redis.stats()).toMatchObject({ late: 1, gaveBack: asked.length - 1 });
+    },
+  );
+
+  it("is not given back if it refused too", async () => {
+    const { client, answer } = slow();
+    const redis = RedisSluice.create({ client, onFailure: "closed", deadlineMs: 20 });
+    await redis.tokenBucket("it", { rate: 1, burst: 5 }).check("alice");
+    answer(1e6);
+    await settled();
+    expect(client.asked).toEqual(["take"]);
+  });
+
+  it("cancels a turn that is still to come", async () => {
+    const { client, answer } = slow();
+    const redis = RedisSluice.create({ client, onFailure: "closed", deadlineMs: 20 });
+    expect(await redis.tokenBucket("it", { rate: 1, burst: 5 }).reserve("alice")).toMatchObject({ granted: false });
+    answer([1, 0, 5000, 1000, 0, "1 2 3"]);
+    await settled();
+    expect(client.asked).toEqual(["reserve", "cancel"]);
+  });
+
+  it("harms nobody if it is an error, or comes after the end", async () => {
+    const fails: ((error: Error) => void)[] = [];
+    const client = new StubClient(() => new Promise((_, reject) => fails.push(reject)));
+    const redis = RedisSluice.create({ client, onFailure: "closed", deadlineMs: 20 });
+    const limiter = redis.tokenBucket("it", { rate: 1, burst: 5 });
+    await limiter.check("alice");
+    fails[0](new Error("Connection is closed."));
+    const { client: other, answer } = slow();
+    const ended = RedisSluice.create({ client: other, onFailure: "closed", deadlineMs: 20 });
+    await ended.tokenBucket("it", { rate: 1, burst: 5 }).check("alice");
+    ended.close();
+    answer(-4e6);
+    await settled();
+  });
+});
+
+describe.skipIf(!redisBinary)("a real server", () => {
+  let server: RedisServer;
+  beforeAll(async () => {
+    server = await RedisServer.start();
+  });
+  afterAll(() => server?.close());
+
+  describe.each(Object.keys(clients))("over %s", (name) => {
+    /** Decides without end, 20 at a time, until told to stop. */
+    function load(redis: RedisSluice): { seen: RedisDecision[]; stop: () => Promise<void> } {
+      const limiter = redis.tokenBucket("load", { rate: 1_000_000, burst: 1_000_000 });
+      const seen: RedisDecision[] = [];
+      let isOver = false;
+      const workers = Array.from({ length: 20 }, async () => {
+        while (!isOver) {
+          seen.push(await limiter.check("alice"));
+          await new Promise((resolve) => setTimeout(resolve, 1));
+        }
+      });
+      return {
+        seen,
+        stop: async () => {
+          isOver = true;
+          await Promise.all(workers);
+        },
+      };
+    }
+
+    async function create(onFailure: OnFailure): Promise<RedisSluice> {
+      const { client, close } = await clients[name](server.port);
+      closers.push(close);
+      const redis = RedisSluice.create({
+        client,
+        onFailure,
+        local: table(),
+        deadlineMs: 100,
+        probeMs: 50,
+        prefix: "real",
+      });
+      closers.push(() => redis.close());
+      return redis;
+    }
+
+    it("that is killed in mid-load and comes back empty is done without meanwhile, and asked again by itself", async () => {
+      const redis = await create("local");
+      const { seen, stop } = load(redis);
+      try {
+        await until("Redis decides", () => seen.length > 100);
+        expect(seen.every(({ degraded }) => !degraded)).toBe(true);
+        await server.kill();
+        const killed = seen.length;
+        await until("it is done without", () => seen.slice(killed).filter(({ degraded }) => degraded).length > 100);
+        expect(redis.stats().reachable).toBe(false);
+        await server.restart();
+        await until("Redis decides again", () => seen.at(-1)!.degraded === false);
+        const back = seen.length;
+        await until("it goes on", () => seen.length > back + 100);
+        expect(seen.slice(-50).every(({ degraded }) => !degraded)).toBe(true);
+        expect(redis.stats().reachable).toBe(true);
+      } finally {
+        await stop();
+      }
+    });
+
+    it("that is paused costs each call its deadline at most, and is asked again when it goes on", async () => {
+      const redis = await create("closed");
+      const { seen, stop } = load(redis);
+      try {
+        await until("Redis decides", () => seen.length > 100);
+        server.pause();
+        await until("it is done without", () => seen.filter(({ unavailable }) => unavailable).length > 100);
+        server.resume();
+        await until("Redis decides again", () => seen.at(-1)!.degraded === false);
+      } finally {
+        server.resume();
+        await stop();
+      }
+    });
+  });
+
+  it("that is paused has what it took while nobody waited any more given back", async () => {
+    const { client, close } = await clients.ioredis(server.port);
+    closers.push(close);
+    const redis = RedisSluice.create({ client, onFailure: "closed", deadlineMs: 50, prefix: "late" });
+    const limiter = redis.tokenBucket("it", { rate: 1e-4, burst: 10 });
+    expect(await limiter.check("alice")).toMatchObject({ allowed: true, remaining: 9 });
+    // A script that the server did not know would have to be sent again, and is not once it is given up.
+    expect((await limiter.peek("alice")).remaining).toBe(9);
+    server.pause();
+    try {
+      expect(await limiter.check("alice", 2)).toMatchObject({ allowed: false, unavailable: true });
+      const wait = limiter.wait("alice", 3);
+      await expect(wait).rejects.toMatchObject({ code: "ERR_SLUICE_UNAVAILABLE" });
+    } finally {
+      server.resume();
+    }
+    await until("both came back", () => redis.stats().gaveBack === 2);
+    await until("the bucket is as it was", async () => (await limiter.peek("alice")).remaining === 9);
+  });
+
+  it("survives this thread's own pauses: an answer that is there to be read is not late", async () => {
+    const { client, close } = await clients.ioredis(server.port);
+    closers.push(close);
+    const redis = RedisSluice.create({ client, onFailure: "closed", deadlineMs: 50, prefix: "stall" });
+    const limiter = redis.tokenBucket("it", { rate: 1000, burst: 1000 });
+    await limiter.check("alice");
+    for (let i = 0; i < 5; i++) {
+      const decision = limiter.check("alice");
+      // The request leaves first.
+      await new Promise((resolve) => setImmediate(resolve));
+      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 200);
+      expect(await decision).toMatchObject({ allowed: true, degraded: false });
+    }
+  });
+});

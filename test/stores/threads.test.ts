@@ -1,0 +1,128 @@
+/** Several threads behind one limit of a middleware: what its own store cannot do, and what a store in a shared table does exactly. */
+import { once } from "node:events";
+import { Sluice } from "sluice";
+import { SluiceStore } from "sluice/stores/express-rate-limit";
+import { afterEach, describe, expect, it } from "vitest";
+import { Crew, startWorker, sum } from "../threads/crew.js";
+
+const THREADS = 4;
+const open: Sluice[] = [];
+
+afterEach(() => {
+  for (const sluice of open.splice(0)) sluice.close();
+});
+
+function create(): Sluice {
+  const sluice = Sluice.create({ capacity: 1000 });
+  open.push(sluice);
+  return sluice;
+}
+
+/** The most that a window may still have to run for a test to end within it. */
+const HOUR_MS = 3_600_000;
+
+describe("4 threads on one client", { timeout: 60_000 }, () => {
+  const calls = 20_000;
+
+  /** What the threads report, once they have contended. */
+  async function contend<Report>(sluice: Sluice, job: string, options: Record<string, unknown>): Promise<Report[]> {
+    const crew = await Crew.hire<Report>(THREADS, "stores.js", job, sluice.handle, { calls, ...options });
+    crew.begin();
+    await expect.poll(() => sluice.stats().contended, { timeout: 50_000 }).toBeGreaterThan(0);
+    crew.stop();
+    return crew.reports();
+  }
+
+  it("give every hit a number of its own, without a gap", async () => {
+    const sluice = create();
+    const numbers = (await contend<number[]>(sluice, "numbers", { windowMs: HOUR_MS })).flat().sort((a, b) => a - b);
+    expect(numbers.length).toBeGreaterThanOrEqual(THREADS * calls);
+    // A loop, since a difference of so many numbers takes a minute to print.
+    for (let i = 0; i < numbers.length; i++) if (numbers[i] !== i + 1) expect(numbers[i]).toBe(i + 1);
+  });
+
+  it("let exactly the limit through in every window, while windows end under their hands", async () => {
+    const sluice = create();
+    const limit = 5;
+    const seen = (await contend<number[]>(sluice, "windows", { windowMs: 2, limit })).flat();
+    const windows = sluice.stats().limiters["store windows of 2 ms"].allowed;
+    expect(windows).toBeGreaterThan(20);
+    // A window gives each number once, and most windows give all of them.
+    const times = Array.from({ length: limit }, (_, i) => seen.filter((number) => number === i + 1).length);
+    expect(Math.max(...times)).toBeLessThanOrEqual(windows);
+    expect(sum(times)).toBeGreaterThan((windows * limit) / 2);
+  });
+
+  it("lose no hit and none that was taken back", async () => {
+    const sluice = create();
+    const kept = sum(await contend<number>(sluice, "givesBack", { windowMs: HOUR_MS }));
+    const store = new SluiceStore({ sluice, prefix: "gives back" });
+    store.init({ windowMs: HOUR_MS });
+    expect(store.get("alice")!.totalHits).toBe(kept);
+    expect(kept).toBeGreaterThanOrEqual(THREADS * (calls / 100));
+  });
+
+  it.each(["continues", "blocks"])(
+    "let no more than the limit through while a hit beyond it moves the end of the window (%s)",
+    async (job) => {
+      const sluice = create();
+      const limit = 1000;
+      const admitted = await contend<number>(sluice, job, { windowMs: HOUR_MS, limit });
+      expect(sum(admitted)).toBe(limit);
+      expect(sluice.stats().evicted).toBe(0);
+    },
+  );
+});
+
+const frameworks = ["express", "fastify", "hono", "nest"];
+
+describe.each(frameworks)("4 servers of %s in 4 threads", { timeout: 120_000 }, (framework) => {
+  const limit = 40;
+
+  /** Sends rounds of two requests to each server, `limit` and 20 in all: of those let through, which server it was and how many it said remain. */
+  async function load(isShared: boolean): Promise<{ thread: number; remaining: number }[]> {
+    const sluice = create();
+    const workers = Array.from(
+      { length: THREADS },
+      () => startWorker("store-server.js", { handle: sluice.handle, limit, windowMs: HOUR_MS, framework, isShared }),
+    );
+    try {
+      const ports = await Promise.all(
+        workers.map(async (worker) => ((await once(worker, "message")) as [{ port: number }])[0].port),
+      );
+      const answers: { thread: number; status: number; remaining: number }[] = [];
+      const ask = async (port: number, thread: number): Promise<void> => {
+        const response = await fetch(`http://127.0.0.1:${port}/`);
+        await response.text();
+        answers.push({
+          thread,
+          status: response.status,
+          remaining: Number(
+            response.headers.get("ratelimit-remaining") ?? response.headers.get("x-ratelimit-remaining"),
+          ),
+        });
+      };
+      for (let sent = 0; sent < limit + 20; sent += 2) await Promise.all([...ports.map(ask), ...ports.map(ask)]);
+      expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([200, 429]));
+      return answers.filter(({ status }) => status === 200);
+    } finally {
+      await Promise.all(workers.map((worker) => worker.terminate()));
+    }
+  }
+
+  it("admit 4 times the limit, each with counts of its own", async () => {
+    expect(await load(false)).toHaveLength(THREADS * limit);
+  });
+
+  it("admit exactly the limit, with one count for all", async () => {
+    const admitted = await load(true);
+    expect(admitted).toHaveLength(limit);
+    admitted.sort((a, b) => b.remaining - a.remaining);
+    expect(admitted.map(({ remaining }) => remaining)).toEqual(Array.from({ length: limit }, (_, i) => limit - 1 - i));
+    // They contended: the numbers went to and fro between the threads.
+    expect(new Set(admitted.map(({ thread }) => thread)).size).toBe(THREADS);
+    expect(admitted.filter(({ thread }, i) => i > 0 && thread !== admitted[i - 1].thread).length).toBeGreaterThan(
+      limit / 4,
+    );
+  });
+});
