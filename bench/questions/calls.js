@@ -20,10 +20,10 @@ async function calls(small) {
   /** Each makes its call and says whether it was granted. */
   const each = {
     [REFERENCE]: (key) => limiter.allow(key),
-    "check(key)": (key) => limiter.check(key).allowed,
+    "consume(key)": (key) => limiter.consume(key).allowed,
     "peek(key)": (key) => limiter.peek(key).allowed,
     "key().allow()": () => handle.allow(),
-    "key().check()": () => handle.check().allowed,
+    "key().consume()": () => handle.consume().allowed,
     "reserve(key), cancel()": (key) => {
       const reservation = limiter.reserve(key);
       reservation.cancel();

@@ -46,7 +46,7 @@ function oursOver(client) {
     "sluice, sliding window": redis.slidingWindow("sliding", limits),
   };
   return Object.entries(limiters).map(([name, limiter]) => [name, async (key) => {
-    const { allowed, degraded } = await limiter.check(key);
+    const { allowed, degraded } = await limiter.consume(key);
     return allowed && !degraded;
   }]);
 }
@@ -89,7 +89,7 @@ const askLeased = (limiter, decisions) => async (slot) => {
   let admitted = 0;
   for (let next = slot * decisions; next < (slot + 1) * decisions; next++) {
     const key = KEYS[next % LEASED_KEYS];
-    if (limiter.allow(key) || (await limiter.check(key)).allowed) admitted++;
+    if (limiter.allow(key) || (await limiter.consume(key)).allowed) admitted++;
     if (next % CALLS_A_TURN === 0) await new Promise((resolve) => setImmediate(resolve));
   }
   return admitted;

@@ -51,8 +51,8 @@ export async function openRedis({ url, mode, onFailure, share, prefix }, tell) {
     return {
       name,
       limits: limiter.limits,
-      async check(key, cost) {
-        const decision = await limiter.check(key, cost);
+      async consume(key, cost) {
+        const decision = await limiter.consume(key, cost);
         const counted = countedBy(name);
         counted[decision.allowed ? "allowed" : "denied"]++;
         if (decision.degraded) counted.degraded++;

@@ -30,13 +30,31 @@ export type SluiceErrorCode =
   /** Redis cannot be asked, and what it would have decided is refused. */
   | "ERR_SLUICE_UNAVAILABLE";
 
+/** What an error is about, where it applies. Never the key: it may be a secret or a person. */
+export interface SluiceErrorDetails {
+  /** Name of the limiter. */
+  limiter?: string;
+  /** Tokens asked for. */
+  cost?: number;
+  /** When the same call could succeed, ms from now; Infinity is never. */
+  retryAfterMs?: number;
+}
+
+/** Whatever is neither a wrong value (RangeError) nor a wrong type (TypeError): `code` says what. */
 export class SluiceError extends Error {
   readonly code: SluiceErrorCode;
+  /** Name of the limiter, if the error is about one. */
+  declare readonly limiter?: string;
+  /** Tokens asked for, if the error is about a call that asked for some. */
+  declare readonly cost?: number;
+  /** When the same call could succeed, ms from now; Infinity is never. */
+  declare readonly retryAfterMs?: number;
 
-  constructor(code: SluiceErrorCode, message: string) {
+  constructor(code: SluiceErrorCode, message: string, details: SluiceErrorDetails = {}) {
     super(message);
     this.name = "SluiceError";
     this.code = code;
+    Object.assign(this, details);
   }
 }
 

@@ -71,11 +71,11 @@ export class RedisLimiter {
 
   /** Takes `cost` tokens of `key` if they are there. */
   async allow(key?: Key, cost = 1): Promise<boolean> {
-    return (await this.check(key, cost)).allowed;
+    return (await this.consume(key, cost)).allowed;
   }
 
   /** As `allow`, with the whole answer. */
-  async check(key?: Key, cost = 1): Promise<RedisDecision> {
+  async consume(key?: Key, cost = 1): Promise<RedisDecision> {
     checkCost(cost);
     let passed = false;
     const reply = await this.#take(this.#keysOf(key), cost, (late) => this.#late(late, key, cost, passed));
@@ -85,7 +85,7 @@ export class RedisLimiter {
     return decision;
   }
 
-  /** What `check` would answer; takes nothing. */
+  /** What `consume` would answer; takes nothing. */
   async peek(key?: Key, cost = 1): Promise<RedisDecision> {
     checkCost(cost);
     const reply = await this.#ask("peek", this.#keysOf(key), cost);

@@ -56,7 +56,7 @@ describe("a manual clock", () => {
   const calls: Record<string, (limiter: Limiter) => boolean> = {
     allow: (limiter) => limiter.allow("k"),
     "allow of a handle": (limiter) => limiter.key("k").allow(),
-    check: (limiter) => limiter.check("k").allowed,
+    consume: (limiter) => limiter.consume("k").allowed,
     peek: (limiter) => limiter.peek("k").allowed,
     allowMany: (limiter) => limiter.allowMany(["k"])[0] === 1,
     reserve: (limiter) => limiter.reserve("k", 1, { maxWaitMs: 0 }).granted,

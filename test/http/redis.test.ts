@@ -47,8 +47,8 @@ function ownLimiter(name: string, left: number): AsyncLimiter & { asked: string[
     left,
     asked: [],
     limits: [{ rate: 1, burst: 10 }],
-    async check(key, cost) {
-      this.asked.push(`check ${String(key)} ${cost}`);
+    async consume(key, cost) {
+      this.asked.push(`consume ${String(key)} ${cost}`);
       const allowed = this.left >= cost;
       if (allowed) this.left -= cost;
       return { allowed, limit: 10, remaining: this.left, retryAfterMs: allowed ? 0 : 1000, resetMs: 1000 };
@@ -77,7 +77,7 @@ describe("a guard over limiters that answer in promises", () => {
       policy: "everybody",
       decision: { refusedBy: "everybody" },
     });
-    expect(user.asked).toEqual(["check alice 2", "check alice 2", "refund alice 2"]);
+    expect(user.asked).toEqual(["consume alice 2", "consume alice 2", "refund alice 2"]);
     expect([user.left, everybody.left]).toEqual([3, 1]);
     user.left = 0;
     expect(await ask(from({ user: "alice" }))).toMatchObject({ allowed: false, policy: "user" });
@@ -86,7 +86,7 @@ describe("a guard over limiters that answer in promises", () => {
 
   it("gives back what was taken when one of them fails, and fails with its error", async () => {
     const user = ownLimiter("user", 5);
-    const broken = { ...ownLimiter("broken", 5), check: () => Promise.reject(new Error("broken")) };
+    const broken = { ...ownLimiter("broken", 5), consume: () => Promise.reject(new Error("broken")) };
     const ask = guard({ limits: [{ limiter: user }, { limiter: broken }] });
     await expect(ask()).rejects.toThrow("broken");
     expect(user.left).toBe(5);
@@ -121,7 +121,7 @@ describe("a guard over limiters that answer in promises", () => {
   it("answers 503 if nobody could decide, whatever the limit calls its refusals, and in shadow mode goes on", async () => {
     const away: AsyncLimiter = {
       ...ownLimiter("user", 0),
-      check: async () => ({
+      consume: async () => ({
         allowed: false,
         limit: 10,
         remaining: 0,
@@ -156,7 +156,7 @@ describe("a guard over limiters that answer in promises", () => {
   it("refuses what is no limiter", async () => {
     const whole = ownLimiter("user", 1);
     for (
-      const limiter of [{ ...whole, name: 1 }, { ...whole, limits: [] }, { ...whole, check: undefined }, {
+      const limiter of [{ ...whole, name: 1 }, { ...whole, limits: [] }, { ...whole, consume: undefined }, {
         ...whole,
         refund: undefined,
       }, null]

@@ -50,7 +50,7 @@ type Wait = number | [more: number] | "default";
 type On = number;
 
 type Step =
-  | { do: "allow" | "check" | "peek" | "charge" | "refund"; on: On; cost: Cost; by?: "handle" }
+  | { do: "allow" | "consume" | "peek" | "charge" | "refund"; on: On; cost: Cost; by?: "handle" }
   | { do: "allowMany"; on: On; keys: number[]; cost: Cost }
   | { do: "reserve"; on: On; cost: Cost; maxWait: Wait }
   | { do: "cancel"; which: number }
@@ -107,7 +107,7 @@ const steps: fc.Arbitrary<Step> = fc.oneof(
   {
     weight: 8,
     arbitrary: fc.record({
-      do: fc.constantFrom("allow", "check", "peek"),
+      do: fc.constantFrom("allow", "consume", "peek"),
       on: ons,
       cost: costs,
       by: fc.constantFrom(undefined, "handle"),
@@ -268,7 +268,7 @@ class Run {
   step(step: Step): void {
     switch (step.do) {
       case "allow":
-      case "check":
+      case "consume":
       case "peek":
         return this.#decide(step.do, this.#bucket(step.on), step.cost, step.by === "handle");
       case "allowMany":
@@ -422,7 +422,7 @@ class Run {
     bucket.model.charge(this.#now, cost);
   }
 
-  #decide(how: "allow" | "check" | "peek", bucket: Bucket, wanted: Cost, byHandle: boolean): void {
+  #decide(how: "allow" | "consume" | "peek", bucket: Bucket, wanted: Cost, byHandle: boolean): void {
     const cost = this.#cost(bucket, wanted);
     const who = `${how}(${String(bucket.key)}, ${cost})`;
     const { limiter } = bucket.of;
@@ -788,7 +788,7 @@ const failed: Record<string, Scenario> = {
       { do: "pass", ns: 900 * 10 ** 15 },
       { do: "allow", on: 0, cost: 1 },
       { do: "goBack", ns: 900 * 10 ** 15 },
-      { do: "check", on: 0, cost: 1 },
+      { do: "consume", on: 0, cost: 1 },
     ],
   },
   "a rate that is doubled in the same scale is twice the rate": {
@@ -1034,8 +1034,8 @@ function changed<Name extends keyof Limiter>(limiter: Limiter, name: Name, to: L
 
 describe("the comparison", () => {
   const decision = (change: (decision: Decision) => Partial<Decision>): Wrap => (limiter) =>
-    changed(limiter, "check", (key, cost) => {
-      const answer = limiter.check(key, cost);
+    changed(limiter, "consume", (key, cost) => {
+      const answer = limiter.consume(key, cost);
       return { ...answer, ...change(answer) };
     });
   const reserve = (change: (reservation: Reservation) => Partial<Reservation>): Wrap => (limiter) =>
@@ -1045,7 +1045,7 @@ describe("the comparison", () => {
       return { ...answer, ...change(answer) };
     });
   const use: Step = { do: "allow", on: 0, cost: 1 };
-  const check: Step = { do: "check", on: 0, cost: 1 };
+  const consume: Step = { do: "consume", on: 0, cost: 1 };
 
   const faults: [fault: string, seen: RegExp, wrap: Wrap, steps: Step[]][] = [
     ["refuses what is there", /refused with 0 tokens to spare/, (limiter) => changed(limiter, "allow", () => false), [
@@ -1081,39 +1081,39 @@ describe("the comparison", () => {
     [
       "takes when it is only asked",
       /peek.* wrote to the table/,
-      (limiter) => changed(limiter, "peek", limiter.check.bind(limiter)),
+      (limiter) => changed(limiter, "peek", limiter.consume.bind(limiter)),
       [{ do: "peek", on: 0, cost: 1 }],
     ],
     ["takes when it refuses", /check.* wrote to the table/, (limiter) =>
-      changed(limiter, "check", (key, cost) => {
-        const answer = limiter.check(key, cost);
+      changed(limiter, "consume", (key, cost) => {
+        const answer = limiter.consume(key, cost);
         if (!answer.allowed) limiter.charge(key, 1);
         return answer;
-      }), [use, check]],
-    ["says that more remains", /remaining 1$/, decision(({ remaining }) => ({ remaining: remaining + 1 })), [check]],
-    ["says a fraction remains", /remaining 0.5 is no integer/, decision(() => ({ remaining: 0.5 })), [check]],
-    ["says another limit", /limit 2 is not 1/, decision(() => ({ limit: 2 })), [check]],
+      }), [use, consume]],
+    ["says that more remains", /remaining 1$/, decision(({ remaining }) => ({ remaining: remaining + 1 })), [consume]],
+    ["says a fraction remains", /remaining 0.5 is no integer/, decision(() => ({ remaining: 0.5 })), [consume]],
+    ["says another limit", /limit 2 is not 1/, decision(() => ({ limit: 2 })), [consume]],
     ["says that it was refused for no time", /retryAfterMs 0 though/, decision(() => ({ retryAfterMs: 0 })), [
       use,
-      check,
+      consume,
     ]],
     [
       "says a time to retry that is a nanosecond short",
       /would still be refused/,
       decision(({ retryAfterMs }) => ({ retryAfterMs: retryAfterMs - 1e-6 })),
-      [use, check],
+      [use, consume],
     ],
     [
       "says a time to retry that is a nanosecond long",
       /would be granted before/,
       decision(({ retryAfterMs }) => ({ retryAfterMs: retryAfterMs + 1e-6 })),
-      [use, check],
+      [use, consume],
     ],
     ["says \"never\" for \"not yet\"", /retryAfterMs is Infinity/, decision(() => ({ retryAfterMs: Infinity })), [
       use,
-      check,
+      consume,
     ]],
-    ["says a wrong time to be full", /resetMs is/, decision(({ resetMs }) => ({ resetMs: resetMs + 3e-6 })), [check]],
+    ["says a wrong time to be full", /resetMs is/, decision(({ resetMs }) => ({ resetMs: resetMs + 3e-6 })), [consume]],
     ["forgets a charge", /granted with -1 tokens/, (limiter) => changed(limiter, "charge", () => {}), [{
       do: "charge",
       on: 0,

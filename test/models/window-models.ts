@@ -248,7 +248,7 @@ export class ExactLog {
 // --- a limiter beside its model -------------------------------------------------
 
 export type WindowStep =
-  | { do: "allow" | "check" | "peek" | "charge" | "refund"; cost: number }
+  | { do: "allow" | "consume" | "peek" | "charge" | "refund"; cost: number }
   | { do: "reserve"; cost: number; waitNs: number }
   | { do: "cancel"; which: number }
   | { do: "limit"; limit: number }
@@ -279,7 +279,7 @@ export function windowSteps(
   );
   const each: Record<WindowStep["do"], fc.Arbitrary<WindowStep>> = {
     allow: fc.record({ do: fc.constant("allow" as const), cost }),
-    check: fc.record({ do: fc.constant("check" as const), cost }),
+    consume: fc.record({ do: fc.constant("consume" as const), cost }),
     peek: fc.record({ do: fc.constant("peek" as const), cost }),
     charge: fc.record({ do: fc.constant("charge" as const), cost }),
     refund: fc.record({ do: fc.constant("refund" as const), cost }),
@@ -300,7 +300,7 @@ export function windowSteps(
 export const EVERY_STEP: readonly WindowStep["do"][] = [
   "allow",
   "allow",
-  "check",
+  "consume",
   "peek",
   "charge",
   "refund",
@@ -395,7 +395,7 @@ export function firstDifference(
               return `${at}allowed ${!isThere}, the model after ${waitNs} ns`;
             }
           } else {
-            const decision = step.do === "check" ? limiter.check("key", step.cost) : limiter.peek("key", step.cost);
+            const decision = step.do === "consume" ? limiter.consume("key", step.cost) : limiter.peek("key", step.cost);
             if (decision.allowed !== isThere) return `${at}allowed ${!isThere}, the model after ${waitNs} ns`;
             if (toNs(decision.retryAfterMs) !== waitNs) {
               return `${at}retry after ${toNs(decision.retryAfterMs)}, the model ${waitNs}`;

@@ -96,7 +96,7 @@ describe("the package, installed", { timeout: 60_000 }, () => {
             ...doors.map((door, i) => `import * as door${i} from '${door}'`),
             `console.log(${doors.map((_, i) => `door${i}`)})`,
             "import { Sluice, type Decision } from 'sluice'",
-            "const decision: Decision = Sluice.create({ capacity: 1 }).tokenBucket('user', { rate: 1, burst: 1 }).check('alice')",
+            "const decision: Decision = Sluice.create({ capacity: 1 }).tokenBucket('user', { rate: 1, burst: 1 }).consume('alice')",
             "// @ts-expect-error: a decision is no string.",
             "export const text: string = decision",
           ].join("\n"),

@@ -213,7 +213,9 @@ describe("src/", () => {
     expect(readers({ "src/engine/limiter/limiter.ts": "const now = Date.now() // not performance.now()" })).toEqual([
       "src/engine/limiter/limiter.ts reads Date",
     ]);
-    expect(readers({ "src/engine/table/ticker.ts": "const source = `\nprocess.hrtime.bigint()\n`;\nperformance.now()" }))
+    expect(
+      readers({ "src/engine/table/ticker.ts": "const source = `\nprocess.hrtime.bigint()\n`;\nperformance.now()" }),
+    )
       .toEqual([
         "src/engine/table/ticker.ts reads performance",
       ]);

@@ -74,7 +74,7 @@ describe.skipIf(!redisBinary)("a cluster", () => {
     const before = await counts();
     for (const limiter of limiters) {
       for (let i = 0; i < 30; i++) {
-        const answers = await Promise.all([1, 2, 3, 4, 5].map(() => limiter.check(`user ${i}`)));
+        const answers = await Promise.all([1, 2, 3, 4, 5].map(() => limiter.consume(`user ${i}`)));
         expect(answers.map(({ allowed, degraded }) => [allowed, degraded])).toEqual([
           [true, false],
           [true, false],
@@ -106,7 +106,7 @@ describe.skipIf(!redisBinary)("a cluster", () => {
     let isOver = false;
     const working = watched.map(async ({ limiter, seen }) => {
       for (let i = 0; !isOver; i++) {
-        seen.push(await limiter.check(`user ${i % 50}`));
+        seen.push(await limiter.consume(`user ${i % 50}`));
         await new Promise((resolve) => setTimeout(resolve, 2));
       }
     });

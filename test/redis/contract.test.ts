@@ -175,10 +175,10 @@ describe.each(redisBinary ? cases : cases.filter(({ place }) => place === inTabl
       }
     });
 
-    it("answers the same by allow, check, peek and reserve", async () => {
+    it("answers the same by allow, consume, peek and reserve", async () => {
       const ways: ((limiter: Either, key: Key) => Promise<boolean>)[] = [
         async (limiter, key) => limiter.allow(key),
-        async (limiter, key) => (await limiter.check(key)).allowed,
+        async (limiter, key) => (await limiter.consume(key)).allowed,
         async (limiter, key) => (await limiter.reserve(key, 1, { maxWaitMs: 0 })).granted,
       ];
       const limiter = make(limiters, 4);
@@ -206,7 +206,7 @@ describe.each(redisBinary ? cases : cases.filter(({ place }) => place === inTabl
       const before = await limiter.peek("key");
       for (let i = 0; i < 5; i++) {
         await limiter.allow("key");
-        await limiter.check("key");
+        await limiter.consume("key");
         await limiter.peek("key", 3);
         expect((await limiter.reserve("key", 1, { maxWaitMs: 0 })).granted).toBe(false);
       }
@@ -215,7 +215,7 @@ describe.each(redisBinary ? cases : cases.filter(({ place }) => place === inTabl
 
     it("says that a cost above the burst can never be had", async () => {
       const limiter = make(limiters, 5);
-      expect(await limiter.check("key", 11)).toMatchObject({ allowed: false, retryAfterMs: Infinity });
+      expect(await limiter.consume("key", 11)).toMatchObject({ allowed: false, retryAfterMs: Infinity });
       expect(await limiter.reserve("key", 11)).toMatchObject({ granted: false, delayMs: Infinity });
       await expect(limiter.wait("key", 11)).rejects.toMatchObject({ code: "ERR_SLUICE_COST_ABOVE_BURST" });
     });
@@ -300,9 +300,9 @@ describe.each(redisBinary ? cases : cases.filter(({ place }) => place === inTabl
     it("survives the largest debt there is", async () => {
       const limiter = make(limiters, 5);
       for (let i = 0; i < 3; i++) await limiter.charge("key", 2 ** 31 - 1);
-      expect((await limiter.check("key")).allowed).toBe(false);
+      expect((await limiter.consume("key")).allowed).toBe(false);
       await limiter.reset("key");
-      expect((await limiter.check("key")).allowed).toBe(true);
+      expect((await limiter.consume("key")).allowed).toBe(true);
     });
 
     it("adds nothing when time goes backwards", async () => {
@@ -324,21 +324,21 @@ describe.each(redisBinary ? cases : cases.filter(({ place }) => place === inTabl
     it("refuses wrong arguments with the documented error, and takes nothing for them", async () => {
       const limiter = make(limiters, 5);
       for (const cost of [-1, 0.5, NaN, Infinity, 2 ** 31, 2 ** 53]) {
-        for (const call of ["allow", "check", "peek", "reserve", "wait", "refund", "charge"] as const) {
+        for (const call of ["allow", "consume", "peek", "reserve", "wait", "refund", "charge"] as const) {
           await expect((async () => limiter[call]("key", cost))()).rejects.toThrow(RangeError);
           await expect((async () => limiter[call]("key", cost))()).rejects.toThrow(
             "\"cost\" expected an integer from 0 to 2147483647, got",
           );
         }
       }
-      await expect((async () => limiter.check("key", "1" as never))()).rejects.toThrow(TypeError);
+      await expect((async () => limiter.consume("key", "1" as never))()).rejects.toThrow(TypeError);
       for (const key of [null, true, {}, [], Symbol("s"), () => 1, new Float64Array(1)]) {
         await expect(
-          (async () => limiter.check(key as never))(),
+          (async () => limiter.consume(key as never))(),
         ).rejects.toThrow(TypeError);
       }
       for (const key of [NaN, Infinity, -Infinity]) {
-        await expect((async () => limiter.check(key))()).rejects.toThrow(
+        await expect((async () => limiter.consume(key))()).rejects.toThrow(
           RangeError,
         );
       }

@@ -50,7 +50,7 @@ describe("while Redis cannot be asked", () => {
   it("open admits, and says that it is degraded", async () => {
     const redis = RedisSluice.create({ client: new StubClient(refused), onFailure: "open" });
     const limiter = redis.tokenBucket("it", { rate: 1, burst: 5 });
-    expect(await limiter.check("alice")).toEqual({
+    expect(await limiter.consume("alice")).toEqual({
       allowed: true,
       limit: 5,
       remaining: 5,
@@ -58,7 +58,7 @@ describe("while Redis cannot be asked", () => {
       resetMs: 0,
       degraded: true,
     });
-    expect(await limiter.check("alice", 6)).toMatchObject({ allowed: false, retryAfterMs: Infinity, degraded: true });
+    expect(await limiter.consume("alice", 6)).toMatchObject({ allowed: false, retryAfterMs: Infinity, degraded: true });
     expect(await limiter.reserve("alice")).toMatchObject({ granted: true, delayMs: 0, degraded: true });
     expect(await limiter.wait("alice")).toBeUndefined();
     await expect(limiter.wait("alice", 6)).rejects.toMatchObject({ code: "ERR_SLUICE_COST_ABOVE_BURST" });
@@ -73,7 +73,7 @@ describe("while Redis cannot be asked", () => {
   it("closed refuses, and says that nobody could decide", async () => {
     const redis = RedisSluice.create({ client: new StubClient(refused), onFailure: "closed", probeMs: 2000 });
     const limiter = redis.tokenBucket("it", { rate: 1, burst: 5 });
-    expect(await limiter.check("alice")).toEqual({
+    expect(await limiter.consume("alice")).toEqual({
       allowed: false,
       limit: 5,
       remaining: 0,
@@ -98,7 +98,7 @@ describe("while Redis cannot be asked", () => {
       share: 0.5,
     });
     const limiter = redis.tokenBucket("it", { rate: 1, burst: 6 });
-    expect(await limiter.check("alice", 3)).toEqual({
+    expect(await limiter.consume("alice", 3)).toEqual({
       allowed: true,
       limit: 3,
       remaining: 0,
@@ -106,7 +106,7 @@ describe("while Redis cannot be asked", () => {
       resetMs: 6000,
       degraded: true,
     });
-    expect(await limiter.check("alice")).toEqual({
+    expect(await limiter.consume("alice")).toEqual({
       allowed: false,
       limit: 3,
       remaining: 0,
@@ -147,8 +147,8 @@ describe("while Redis cannot be asked", () => {
       redis.slidingWindow("log", { limit: 10, windowMs: 1000, log: true }),
     ];
     for (const limiter of limiters) {
-      expect(await limiter.check("alice"), limiter.name).toMatchObject({ allowed: true, degraded: true });
-      expect(await limiter.check("alice"), limiter.name).toMatchObject({ allowed: false, degraded: true });
+      expect(await limiter.consume("alice"), limiter.name).toMatchObject({ allowed: true, degraded: true });
+      expect(await limiter.consume("alice"), limiter.name).toMatchObject({ allowed: false, degraded: true });
     }
   });
 });
@@ -171,11 +171,11 @@ describe("the breaker", () => {
       expect(client.asked.length).toBe(4 + interval);
     }
     client.reply = granted;
-    expect(await limiter.check("alice")).toMatchObject({ degraded: true });
+    expect(await limiter.consume("alice")).toMatchObject({ degraded: true });
     clock.advance(1000);
-    expect(await limiter.check("alice")).toMatchObject({ degraded: false, remaining: 4 });
+    expect(await limiter.consume("alice")).toMatchObject({ degraded: false, remaining: 4 });
     expect(redis.stats().reachable).toBe(true);
-    for (let i = 0; i < 20; i++) expect(await limiter.check("alice")).toMatchObject({ degraded: false });
+    for (let i = 0; i < 20; i++) expect(await limiter.consume("alice")).toMatchObject({ degraded: false });
   });
 
   it("is not opened by a failure now and then, nor by what is wrong with one key", async () => {
@@ -185,15 +185,15 @@ describe("the breaker", () => {
     const limiter = redis.tokenBucket("it", { rate: 1, burst: 5 });
     for (let i = 0; i < 50; i++) {
       client.reply = refused;
-      expect(await limiter.check("alice")).toMatchObject({ degraded: true });
+      expect(await limiter.consume("alice")).toMatchObject({ degraded: true });
       client.reply = granted;
-      expect(await limiter.check("alice")).toMatchObject({ degraded: false });
+      expect(await limiter.consume("alice")).toMatchObject({ degraded: false });
       clock.advance(1000);
     }
     client.reply = () => Promise.reject(new Error("WRONGTYPE Operation against a key holding the wrong kind of value"));
-    for (let i = 0; i < 50; i++) expect(await limiter.check("alice")).toMatchObject({ degraded: true });
+    for (let i = 0; i < 50; i++) expect(await limiter.consume("alice")).toMatchObject({ degraded: true });
     client.reply = granted;
-    expect(await limiter.check("alice")).toMatchObject({ degraded: false });
+    expect(await limiter.consume("alice")).toMatchObject({ degraded: false });
   });
 
   it("lets one of all threads of the process ask, once an interval", async () => {
@@ -238,7 +238,7 @@ describe("an answer that comes late", () => {
       const { client, answer } = slow();
       const redis = RedisSluice.create({ client, onFailure, deadlineMs: 20 });
       const limiter = redis.tokenBucket("it", { rate: 1, burst: 5 });
-      expect(await limiter.check("alice")).toMatchObject({ degraded: true, allowed: onFailure === "open" });
+      expect(await limiter.consume("alice")).toMatchObject({ degraded: true, allowed: onFailure === "open" });
       answer(-4e6);
       await settled();
       expect(client.asked).toEqual(asked);
@@ -249,7 +249,7 @@ describe("an answer that comes late", () => {
   it("is not given back if it refused too", async () => {
     const { client, answer } = slow();
     const redis = RedisSluice.create({ client, onFailure: "closed", deadlineMs: 20 });
-    await redis.tokenBucket("it", { rate: 1, burst: 5 }).check("alice");
+    await redis.tokenBucket("it", { rate: 1, burst: 5 }).consume("alice");
     answer(1e6);
     await settled();
     expect(client.asked).toEqual(["take"]);
@@ -269,11 +269,11 @@ describe("an answer that comes late", () => {
     const client = new StubClient(() => new Promise((_, reject) => fails.push(reject)));
     const redis = RedisSluice.create({ client, onFailure: "closed", deadlineMs: 20 });
     const limiter = redis.tokenBucket("it", { rate: 1, burst: 5 });
-    await limiter.check("alice");
+    await limiter.consume("alice");
     fails[0](new Error("Connection is closed."));
     const { client: other, answer } = slow();
     const ended = RedisSluice.create({ client: other, onFailure: "closed", deadlineMs: 20 });
-    await ended.tokenBucket("it", { rate: 1, burst: 5 }).check("alice");
+    await ended.tokenBucket("it", { rate: 1, burst: 5 }).consume("alice");
     ended.close();
     answer(-4e6);
     await settled();
@@ -295,7 +295,7 @@ describe.skipIf(!redisBinary)("a real server", () => {
       let isOver = false;
       const workers = Array.from({ length: 20 }, async () => {
         while (!isOver) {
-          seen.push(await limiter.check("alice"));
+          seen.push(await limiter.consume("alice"));
           await new Promise((resolve) => setTimeout(resolve, 1));
         }
       });
@@ -365,12 +365,12 @@ describe.skipIf(!redisBinary)("a real server", () => {
     closers.push(close);
     const redis = RedisSluice.create({ client, onFailure: "closed", deadlineMs: 50, prefix: "late" });
     const limiter = redis.tokenBucket("it", { rate: 1e-4, burst: 10 });
-    expect(await limiter.check("alice")).toMatchObject({ allowed: true, remaining: 9 });
+    expect(await limiter.consume("alice")).toMatchObject({ allowed: true, remaining: 9 });
     // A script that the server did not know would have to be sent again, and is not once it is given up.
     expect((await limiter.peek("alice")).remaining).toBe(9);
     server.pause();
     try {
-      expect(await limiter.check("alice", 2)).toMatchObject({ allowed: false, unavailable: true });
+      expect(await limiter.consume("alice", 2)).toMatchObject({ allowed: false, unavailable: true });
       const wait = limiter.wait("alice", 3);
       await expect(wait).rejects.toMatchObject({ code: "ERR_SLUICE_UNAVAILABLE" });
     } finally {
@@ -385,9 +385,9 @@ describe.skipIf(!redisBinary)("a real server", () => {
     closers.push(close);
     const redis = RedisSluice.create({ client, onFailure: "closed", deadlineMs: 50, prefix: "stall" });
     const limiter = redis.tokenBucket("it", { rate: 1000, burst: 1000 });
-    await limiter.check("alice");
+    await limiter.consume("alice");
     for (let i = 0; i < 5; i++) {
-      const decision = limiter.check("alice");
+      const decision = limiter.consume("alice");
       // The request leaves first.
       await new Promise((resolve) => setImmediate(resolve));
       Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 200);

@@ -45,7 +45,7 @@ const LEASE_MS = 200_000;
 const PROCESSES = 4;
 
 type Step =
-  | { do: "allow" | "check"; process: number; cost: number; times: number }
+  | { do: "allow" | "consume"; process: number; cost: number; times: number }
   | { do: "pass"; ms: number }
   | { do: "let through"; which: number | undefined }
   | { do: "restart"; process: number };
@@ -55,7 +55,7 @@ const steps: fc.Arbitrary<Step> = fc.oneof(
   {
     weight: 6,
     arbitrary: fc.record({
-      do: fc.constantFrom("allow", "check"),
+      do: fc.constantFrom("allow", "consume"),
       process,
       cost: fc.constantFrom(1, 1, 1, 3, 20),
       times: fc.constantFrom(1, 5, 40),
@@ -138,7 +138,7 @@ describe.skipIf(!redisBinary)("leases of 4 processes that come and go", () => {
                 if (step.do === "allow") {
                   if (limiter.allow("key", step.cost)) admitted.push([clock.nowMs, step.cost]);
                 } else {
-                  limiter.check("key", step.cost).then(
+                  limiter.consume("key", step.cost).then(
                     ({ allowed }) => allowed && admitted.push([clock.nowMs, step.cost]),
                     () => {},
                   );

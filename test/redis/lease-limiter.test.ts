@@ -75,7 +75,7 @@ describe.skipIf(!redisBinary)("a leased limiter", () => {
     const { limiter } = await start(SLOW, { deadlineMs: 250 }, library);
     await calls();
     let allowed = 0;
-    for (let i = 0; i < 500; i++) if ((await limiter.check("alice")).allowed) allowed++;
+    for (let i = 0; i < 500; i++) if ((await limiter.consume("alice")).allowed) allowed++;
     expect(allowed).toBe(500);
     const asked = await calls();
     expect(asked).toBeGreaterThan(0);
@@ -92,7 +92,7 @@ describe.skipIf(!redisBinary)("a leased limiter", () => {
 
   it("gives many who wait at once what Redis has, and no more", async () => {
     const { limiter } = await start({ rate: 0.1, burst: 100 });
-    const decisions = await Promise.all(Array.from({ length: 200 }, () => limiter.check("alice")));
+    const decisions = await Promise.all(Array.from({ length: 200 }, () => limiter.consume("alice")));
     expect(allowedOf(decisions)).toBe(100);
     expect(limiter.stats()).toMatchObject({ allowed: 100, denied: 100, leased: 100 });
     expect(limiter.stats().leases).toBeLessThan(10);
@@ -103,13 +103,13 @@ describe.skipIf(!redisBinary)("a leased limiter", () => {
     const limit = { rate: 0.1, burst: 5 };
     const { limiter, prefix } = await start(limit);
     const { limiter: other } = await start(limit, { prefix });
-    await limiter.check("other");
+    await limiter.consume("other");
     await calls();
-    for (let i = 0; i < 4; i++) expect((await [limiter, other][i % 2].check("alice")).allowed).toBe(true);
+    for (let i = 0; i < 4; i++) expect((await [limiter, other][i % 2].consume("alice")).allowed).toBe(true);
     expect(await calls()).toBeGreaterThanOrEqual(4);
     expect(await leftInRedis(prefix, limit, "alice")).toBe(1);
-    expect((await other.check("alice")).allowed).toBe(true);
-    expect(await limiter.check("alice")).toMatchObject({ allowed: false, limit: 5, remaining: 0, degraded: false });
+    expect((await other.consume("alice")).allowed).toBe(true);
+    expect(await limiter.consume("alice")).toMatchObject({ allowed: false, limit: 5, remaining: 0, degraded: false });
   });
 
   it("tells apart all keys that a table tells apart, and shares buckets with the limiter that always asks", async () => {
@@ -128,28 +128,28 @@ describe.skipIf(!redisBinary)("a leased limiter", () => {
       "x".repeat(1_000_000),
     ];
     for (const key of keys) {
-      expect((await limiter.check(key, 10)).allowed).toBe(true);
-      expect(await redis.tokenBucket("it", limit).check(key, 10), String(key).slice(0, 10)).toMatchObject({
+      expect((await limiter.consume(key, 10)).allowed).toBe(true);
+      expect(await redis.tokenBucket("it", limit).consume(key, 10), String(key).slice(0, 10)).toMatchObject({
         allowed: true,
         remaining: 0,
       });
-      expect((await limiter.check(key, 1)).allowed).toBe(false);
+      expect((await limiter.consume(key, 1)).allowed).toBe(false);
     }
   });
 
   it("takes costs that no lease holds, and never those above the burst", async () => {
     const { limiter } = await start({ rate: 0.1, burst: 200_000 });
-    expect(await limiter.check("alice", 150_000)).toMatchObject({ allowed: true });
-    expect(await limiter.check("alice", 200_001)).toMatchObject({ allowed: false, retryAfterMs: Infinity });
+    expect(await limiter.consume("alice", 150_000)).toMatchObject({ allowed: true });
+    expect(await limiter.consume("alice", 200_001)).toMatchObject({ allowed: false, retryAfterMs: Infinity });
     expect(limiter.allow("alice", 200_001)).toBe(false);
-    expect((await limiter.check("alice", 50_000)).allowed).toBe(true);
+    expect((await limiter.consume("alice", 50_000)).allowed).toBe(true);
     expect(limiter.allow("alice", 0)).toBe(true);
   });
 
   it("gives back what is left when it is closed, and rejects whoever comes then", async () => {
     const { limiter, redis, prefix } = await start();
-    for (let i = 0; i < 100; i++) await limiter.check("alice");
-    await limiter.check("bob");
+    for (let i = 0; i < 100; i++) await limiter.consume("alice");
+    await limiter.consume("bob");
     const { leased } = limiter.stats();
     expect(leased).toBeGreaterThan(101);
     await redis.close();
@@ -157,7 +157,7 @@ describe.skipIf(!redisBinary)("a leased limiter", () => {
     expect(await leftInRedis(prefix, SLOW, "alice")).toBe(900);
     expect(await leftInRedis(prefix, SLOW, "bob")).toBe(999);
     expect(() => limiter.allow("alice")).toThrow(expect.objectContaining({ code: "ERR_SLUICE_CLOSED" }));
-    await expect(limiter.check("alice")).rejects.toMatchObject({ code: "ERR_SLUICE_CLOSED" });
+    await expect(limiter.consume("alice")).rejects.toMatchObject({ code: "ERR_SLUICE_CLOSED" });
     expect(() => redis.leased("it", SLOW)).toThrow(expect.objectContaining({ code: "ERR_SLUICE_CLOSED" }));
   });
 
@@ -171,7 +171,7 @@ describe.skipIf(!redisBinary)("a leased limiter", () => {
 
   it("does not wait for a Redis that is gone when it is closed", async () => {
     const { limiter, redis } = await start(SLOW, { deadlineMs: 50 });
-    for (let i = 0; i < 100; i++) await limiter.check("alice");
+    for (let i = 0; i < 100; i++) await limiter.consume("alice");
     server.pause();
     try {
       await redis.close();
@@ -189,7 +189,7 @@ describe.skipIf(!redisBinary)("a leased limiter", () => {
     const others = local.tokenBucket("others", { rate: 1e-9, burst: 1 });
     for (let i = 0; local.stats().fullDenied === 0; i++) others.allow(i);
     const limiter = redis.leased("it", SLOW);
-    const decisions = await Promise.all(Array.from({ length: 500 }, (_, i) => limiter.check(i)));
+    const decisions = await Promise.all(Array.from({ length: 500 }, (_, i) => limiter.consume(i)));
     expect(allowedOf(decisions)).toBeLessThan(500);
     const { allowed, denied, leases } = limiter.stats();
     expect([allowed, denied]).toEqual([allowedOf(decisions), 500 - allowedOf(decisions)]);
@@ -198,10 +198,10 @@ describe.skipIf(!redisBinary)("a leased limiter", () => {
 
   it("gives back what comes after its deadline", async () => {
     const { limiter, prefix } = await start(SLOW, { deadlineMs: 50 });
-    expect((await limiter.check("other")).allowed).toBe(true);
+    expect((await limiter.consume("other")).allowed).toBe(true);
     server.pause();
     try {
-      expect(await limiter.check("alice", 10)).toMatchObject({ allowed: false, degraded: true, unavailable: true });
+      expect(await limiter.consume("alice", 10)).toMatchObject({ allowed: false, degraded: true, unavailable: true });
     } finally {
       server.resume();
     }
@@ -224,7 +224,7 @@ describe.skipIf(!redisBinary)("a leased limiter", () => {
 
     it("asks once for all of them, and each gets its answer", async () => {
       const main = await start();
-      await main.limiter.check("other");
+      await main.limiter.consume("other");
       await Promise.all([thread(main), thread(main), thread(main)]);
       await calls();
       server.pause();
@@ -235,7 +235,7 @@ describe.skipIf(!redisBinary)("a leased limiter", () => {
         expect(main.limiter.allow("alice", 100)).toBe(false);
         for (const worker of threads) worker.postMessage("alice");
         await Promise.all(threads.map((worker) => once(worker, "message")));
-        answers.push(main.limiter.check("alice"));
+        answers.push(main.limiter.consume("alice"));
         // Long enough for all to have asked, had they wanted to.
         await new Promise((resolve) => setTimeout(resolve, 100));
       } finally {
@@ -258,7 +258,7 @@ describe.skipIf(!redisBinary)("a leased limiter", () => {
         worker.postMessage("alice");
         await once(worker, "message");
         await worker.terminate();
-        checked = main.limiter.check("alice");
+        checked = main.limiter.consume("alice");
         expect(main.limiter.allow("alice")).toBe(false);
         expect(main.limiter.stats().leases).toBe(0);
       } finally {
@@ -281,13 +281,13 @@ describe.skipIf(!redisBinary)("a leased limiter", () => {
         const redis = RedisSluice.create({ client, onFailure, local, deadlineMs: 50, probeMs: 100 });
         const limiter = redis.leased("it", SLOW);
         try {
-          expect(await limiter.check("alice")).toMatchObject({ allowed: true, degraded: false });
+          expect(await limiter.consume("alice")).toMatchObject({ allowed: true, degraded: false });
           await own.kill();
           await until(
             "Redis is given up",
-            async () => !redis.stats().reachable || ((await limiter.check("bob")), false),
+            async () => !redis.stats().reachable || ((await limiter.consume("bob")), false),
           );
-          expect(await limiter.check("bob", 7)).toMatchObject({
+          expect(await limiter.consume("bob", 7)).toMatchObject({
             allowed: passes,
             degraded: true,
             ...(onFailure === "closed" && { unavailable: true }),
@@ -299,8 +299,8 @@ describe.skipIf(!redisBinary)("a leased limiter", () => {
           const { allowed, denied, degraded } = limiter.stats();
           expect(degraded).toBeGreaterThan(0);
           await own.restart();
-          await until("Redis is asked again", async () => !(await limiter.check("dave")).degraded);
-          await until("it leases again", async () => (await limiter.check("dave")).allowed);
+          await until("Redis is asked again", async () => !(await limiter.consume("dave")).degraded);
+          await until("it leases again", async () => (await limiter.consume("dave")).allowed);
           expect(limiter.stats().allowed + limiter.stats().denied).toBeGreaterThan(allowed + denied);
         } finally {
           await redis.close();
@@ -355,11 +355,11 @@ describe.skipIf(!redisBinary)("a leased limiter", () => {
       const { limiter } = await start();
       for (const cost of [-1, 1.5, NaN, Infinity, 2 ** 31, "1", null]) {
         expect(() => limiter.allow("alice", cost as number)).toThrow(/"cost" expected/);
-        await expect(limiter.check("alice", cost as number)).rejects.toThrow(/"cost" expected/);
+        await expect(limiter.consume("alice", cost as number)).rejects.toThrow(/"cost" expected/);
       }
       for (const key of [NaN, Infinity, null, {}, [], true, Symbol("key")]) {
         expect(() => limiter.allow(key as Key)).toThrow(/"key" expected/);
-        await expect(limiter.check(key as Key)).rejects.toThrow(/"key" expected/);
+        await expect(limiter.consume(key as Key)).rejects.toThrow(/"key" expected/);
       }
       expect(limiter.stats()).toMatchObject({ allowed: 0, denied: 0, leases: 0 });
     });

@@ -64,7 +64,7 @@ describe.skipIf(!redisBinary)("a limiter in Redis", () => {
       const redis = await create({}, client);
       const limiter = each[kind](redis);
       const most = kind === "leakyBucket queue" ? 1 : 5;
-      const answers = await Promise.all(Array.from({ length: 50 }, () => limiter.check("alice")));
+      const answers = await Promise.all(Array.from({ length: 50 }, () => limiter.consume("alice")));
       expect(answers.filter(({ allowed }) => allowed).length).toBe(most);
       expect(answers[0]).toEqual({
         allowed: true,
@@ -185,9 +185,9 @@ describe.skipIf(!redisBinary)("a limiter in Redis", () => {
     });
     const redis = await create({ client: counted });
     const limiter = redis.tokenBucket("it", { rate: 1, burst: 5 });
-    await limiter.check("alice");
+    await limiter.consume("alice");
     calls.length = 0;
-    await limiter.check("alice");
+    await limiter.consume("alice");
     await limiter.reserve("alice");
     await limiter.peek("alice");
     expect(calls).toEqual(["evalsha", "evalsha", "evalsha"]);
@@ -299,10 +299,10 @@ describe.skipIf(!redisBinary)("a limiter in Redis", () => {
   it("says by limitIndex which of several limits decided", async () => {
     const redis = await create();
     const limiter = redis.tokenBucket("it", { limits: [{ rate: 100, burst: 10 }, { rate: 0.001, burst: 3 }] });
-    expect(await limiter.check("alice")).toMatchObject({ allowed: true, limitIndex: 1, limit: 3, remaining: 2 });
+    expect(await limiter.consume("alice")).toMatchObject({ allowed: true, limitIndex: 1, limit: 3, remaining: 2 });
     await limiter.allow("alice", 2);
-    expect(await limiter.check("alice")).toMatchObject({ allowed: false, limitIndex: 1, limit: 3, remaining: 0 });
-    expect(await limiter.check("bob", 11)).toMatchObject({ allowed: false, limitIndex: 0, retryAfterMs: Infinity });
+    expect(await limiter.consume("alice")).toMatchObject({ allowed: false, limitIndex: 1, limit: 3, remaining: 0 });
+    expect(await limiter.consume("bob", 11)).toMatchObject({ allowed: false, limitIndex: 0, retryAfterMs: Infinity });
   });
 });
 

@@ -176,17 +176,17 @@ async function difference(
         break;
       }
       case "allow":
-      case "check":
+      case "consume":
       case "peek": {
         const waitUs = model.waitUs(now, step.cost);
-        const decision = await limiter[step.do === "peek" ? "peek" : "check"]("key", step.cost);
+        const decision = await limiter[step.do === "peek" ? "peek" : "consume"]("key", step.cost);
         if (decision.allowed !== (waitUs === 0)) {
           return `${at}allowed ${decision.allowed}, the model after ${waitUs} us`;
         }
         if (Math.round(decision.retryAfterMs * 1000) !== waitUs) {
           return `${at}retry after ${decision.retryAfterMs} ms, the model ${waitUs} us`;
         }
-        // 'check' may have a script of its own, which answers otherwise than the others.
+        // 'consume' may have a script of its own, which answers otherwise than the others.
         const { remaining, resetMs } = await limiter.peek("key", decision.allowed ? 0 : step.cost);
         if (step.do !== "peek" && (remaining !== decision.remaining || resetMs !== decision.resetMs)) {
           return `${at}answered ${decision.remaining} and ${decision.resetMs} ms, then ${remaining} and ${resetMs} ms`;
@@ -208,7 +208,7 @@ async function difference(
 const STEPS: readonly WindowStep["do"][] = [
   "allow",
   "allow",
-  "check",
+  "consume",
   "peek",
   "charge",
   "refund",
@@ -334,9 +334,9 @@ describe.skipIf(!redisBinary)("in Redis", () => {
     });
 
     it("is told from a model of another limit", async () => {
-      expect(await difference((name) => make(name, 10, 1000), model(10, 1000), [{ do: "check", cost: 1 }], 1000))
+      expect(await difference((name) => make(name, 10, 1000), model(10, 1000), [{ do: "consume", cost: 1 }], 1000))
         .toBeUndefined();
-      expect(await difference((name) => make(name, 10, 1000), model(11, 1000), [{ do: "check", cost: 1 }], 1000))
+      expect(await difference((name) => make(name, 10, 1000), model(11, 1000), [{ do: "consume", cost: 1 }], 1000))
         .toMatch(/remain/);
     });
   });

@@ -44,7 +44,18 @@ const kinds: Record<string, fc.Arbitrary<Limits>> = {
 
 const steps = fc.array(
   fc.record({
-    do: fc.constantFrom("check", "check", "check", "charge", "refund", "reserve", "other", "pass", "pass", "set back"),
+    do: fc.constantFrom(
+      "consume",
+      "consume",
+      "consume",
+      "charge",
+      "refund",
+      "reserve",
+      "other",
+      "pass",
+      "pass",
+      "set back",
+    ),
     part: fc.constantFrom(0, 1e-9, 0.01, 0.3, 0.5, 1, 1.01, 1e9),
     units: fc.constantFrom(1e-6, 0.01, 0.5, 1, 1.7, 3),
   }),
@@ -84,11 +95,11 @@ describe.skipIf(!redisBinary)("a short script", () => {
             const byUs = Math.ceil(Math.min(unitUs * step.units, YEAR_MS * 1000));
             if (step.do === "pass") client.nowUs += byUs;
             else if (step.do === "set back") client.nowUs = Math.max(startUs, client.nowUs - byUs);
-            else if (step.do === "other") await other.check("key", cost);
-            else if (step.do !== "check") await limiter[step.do]("key", cost);
+            else if (step.do === "other") await other.consume("key", cost);
+            else if (step.do !== "consume") await limiter[step.do]("key", cost);
             else {
               const before = await limiter.peek("key", cost);
-              const answer = await limiter.check("key", cost);
+              const answer = await limiter.consume("key", cost);
               const after = await limiter.peek("key", 0);
               if (answer.allowed) granted++;
               else refused++;

@@ -34,7 +34,7 @@ describe("a client", () => {
       },
     );
     const redis = RedisSluice.create({ client, onFailure: "open" });
-    expect(await redis.tokenBucket("it", { rate: 1, burst: 5 }).check("alice")).toMatchObject({
+    expect(await redis.tokenBucket("it", { rate: 1, burst: 5 }).consume("alice")).toMatchObject({
       allowed: true,
       degraded: true,
     });
@@ -48,7 +48,7 @@ describe("a client", () => {
     let answer: unknown;
     const redis = RedisSluice.create({ client: stub(() => Promise.resolve(answer)), onFailure: "closed" });
     answer = bucket;
-    expect(await redis.tokenBucket("bucket", { rate: 1, burst: 5 }).check("alice")).toEqual({
+    expect(await redis.tokenBucket("bucket", { rate: 1, burst: 5 }).consume("alice")).toEqual({
       allowed: true,
       limit: 5,
       remaining: 4,
@@ -57,7 +57,7 @@ describe("a client", () => {
       degraded: false,
     });
     answer = window;
-    expect(await redis.fixedWindow("window", { limit: 2, windowMs: 1000 }).check("alice")).toEqual({
+    expect(await redis.fixedWindow("window", { limit: 2, windowMs: 1000 }).consume("alice")).toEqual({
       allowed: false,
       limit: 2,
       remaining: 0,
@@ -88,11 +88,11 @@ describe("a probe", () => {
       local,
     });
     const limiter = redis.tokenBucket("it", { rate: 1, burst: 5 });
-    for (let i = 0; i < 4; i++) await limiter.check("alice");
+    for (let i = 0; i < 4; i++) await limiter.consume("alice");
     expect(redis.stats().reachable).toBe(false);
     message = "WRONGTYPE Operation against a key holding the wrong kind of value";
     clock.advance(1000);
-    expect(await limiter.check("alice")).toMatchObject({ degraded: true });
+    expect(await limiter.consume("alice")).toMatchObject({ degraded: true });
     expect(redis.stats().reachable).toBe(true);
     local.close();
   });
@@ -109,7 +109,7 @@ describe("a probe", () => {
       local,
     });
     const limiter = redis.tokenBucket("it", { rate: 1, burst: 5 });
-    for (let i = 0; i < 4; i++) await limiter.check("alice");
+    for (let i = 0; i < 4; i++) await limiter.consume("alice");
     expect(redis.stats()).toMatchObject({ reachable: false, failures: 4 });
     local.close();
   });
@@ -120,11 +120,11 @@ describe("a probe", () => {
     let answer = (): Promise<unknown> => Promise.reject(new Error("connect ECONNREFUSED"));
     const redis = RedisSluice.create({ client: stub(() => answer()), onFailure: "open", local });
     const limiter = redis.tokenBucket("it", { rate: 1, burst: 5 });
-    for (let i = 0; i < 4; i++) await limiter.check("alice");
+    for (let i = 0; i < 4; i++) await limiter.consume("alice");
     clock.advance(1000);
     let reply!: (value: unknown) => void;
     answer = () => new Promise((resolve) => (reply = resolve));
-    const probe = limiter.check("alice");
+    const probe = limiter.consume("alice");
     local.close();
     reply(-4e6);
     await expect(probe).rejects.toMatchObject({ code: "ERR_SLUICE_CLOSED" });
@@ -274,7 +274,7 @@ describe.skipIf(!redisBinary)("with a real server", () => {
       await limiter.allow("alice", 3);
       const { remaining } = await limiter.peek("alice");
       for (const cost of [5, 2 ** 31 - 1]) {
-        const answer = await limiter.check("alice", cost);
+        const answer = await limiter.consume("alice", cost);
         if (cost > answer.limit) expect(answer).toMatchObject({ allowed: false, retryAfterMs: Infinity });
         if (limiter !== buckets.fast) expect(answer.remaining).toBe(remaining);
         if (limiter !== buckets.fast) expect(answer.resetMs).toBeGreaterThan(1000);
@@ -292,9 +292,9 @@ describe.skipIf(!redisBinary)("with a real server", () => {
     for (const make of kinds) {
       const short = make(create(client, prefix), 60_000);
       const long = make(create(client, prefix), 24 * 3_600_000);
-      expect(await short.check("alice")).toMatchObject({ allowed: true });
-      expect(await long.check("alice")).toMatchObject({ allowed: true });
-      expect(await short.check("alice")).toMatchObject({ allowed: true });
+      expect(await short.consume("alice")).toMatchObject({ allowed: true });
+      expect(await long.consume("alice")).toMatchObject({ allowed: true });
+      expect(await short.consume("alice")).toMatchObject({ allowed: true });
     }
   });
 });
@@ -342,14 +342,14 @@ describe.skipIf(!redisBinary)("a server that refuses", () => {
       try {
         await server.ask(begin);
         for (let i = 0; i < 10; i++) {
-          expect(await limiter.check("alice")).toMatchObject({ allowed: true, degraded: true });
-          expect(await leased.check("alice")).toMatchObject({ allowed: true, degraded: true });
+          expect(await limiter.consume("alice")).toMatchObject({ allowed: true, degraded: true });
+          expect(await leased.consume("alice")).toMatchObject({ allowed: true, degraded: true });
         }
         expect(String((redis.stats().lastFailure as Error).message)).toMatch(says);
         await server.ask(end);
         await until(
           "it is asked again",
-          async () => !(await limiter.check("alice")).degraded && !(await leased.check("alice")).degraded,
+          async () => !(await limiter.consume("alice")).degraded && !(await leased.consume("alice")).degraded,
         );
       } finally {
         await server.ask(end);

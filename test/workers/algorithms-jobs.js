@@ -60,7 +60,7 @@ await work({
 
   /** The decision of a limiter of that name, and of its tiers. */
   tiers: (sluice, { name, tiers, key }) => () => ({
-    itself: sluice.limiter(name).check(key),
-    tiers: tiers.map((tier) => sluice.limiter(name).tier(tier).check(key)),
+    itself: sluice.limiter(name).consume(key),
+    tiers: tiers.map((tier) => sluice.limiter(name).tier(tier).consume(key)),
   }),
 });

@@ -12,7 +12,7 @@ const redis = RedisSluice.create({ client, onFailure: "closed", local: Sluice.at
 const limiter = redis.leased("it", limit);
 
 parentPort.on("message", async (key) => {
-  const checked = limiter.check(key);
+  const checked = limiter.consume(key);
   parentPort.postMessage("asked");
   parentPort.postMessage({ decision: await checked });
 });

@@ -23,7 +23,7 @@ await work({
       let admitted = 0;
       let degraded = 0;
       for (let i = 0; i < calls; i++) {
-        const decision = await limiter.check("alice");
+        const decision = await limiter.consume("alice");
         if (decision.allowed) admitted++;
         if (decision.degraded) degraded++;
       }

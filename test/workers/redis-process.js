@@ -23,7 +23,7 @@ let degraded = 0;
 
 async function decide() {
   while (!isOver) {
-    const decision = await limiter.check("alice");
+    const decision = await limiter.consume("alice");
     if (decision.allowed) admitted++;
     else refused++;
     if (decision.degraded) degraded++;

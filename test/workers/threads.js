@@ -7,7 +7,7 @@ import { isStopped, publishCount, work } from "./crew.js";
 const ways = [
   (limiter, key) => limiter.allow(key),
   (limiter, key) => limiter.key(key).allow(),
-  (limiter, key) => limiter.check(key).allowed,
+  (limiter, key) => limiter.consume(key).allowed,
   (limiter, key) => (key === undefined ? limiter.allow() : limiter.allowMany([key])[0] === 1),
   (limiter, key) => limiter.reserve(key, 1, { maxWaitMs: 0 }).granted,
 ];

@@ -21,11 +21,11 @@ export class Hierarchy<Dimension extends string> {
 
   /** True if every dimension admits; then all are charged, else none. */
   allow(keys: Keys<Dimension>, cost = 1): boolean {
-    return this.check(keys, cost).allowed;
+    return this.consume(keys, cost).allowed;
   }
 
   /** As `allow`, with the answer of the dimension that refused or has the fewest tokens left. */
-  check(keys: Keys<Dimension>, cost = 1): GroupDecision {
+  consume(keys: Keys<Dimension>, cost = 1): GroupDecision {
     return all(this.#parts(keys, cost));
   }
 

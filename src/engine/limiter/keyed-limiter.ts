@@ -98,12 +98,12 @@ export class KeyedLimiter {
   }
 
   /** As `allow`, with the whole answer. */
-  check(cost = 1): Decision {
+  consume(cost = 1): Decision {
     checkCost(cost);
     return this.#bucket.ask(true, cost, this.#clock.now());
   }
 
-  /** What `check` would answer; takes nothing. */
+  /** What `consume` would answer; takes nothing. */
   peek(cost = 1): Decision {
     checkCost(cost);
     return this.#bucket.ask(false, cost, this.#clock.now());

@@ -105,11 +105,11 @@ export class Limiter {
   }
 
   /** As `allow`, with the whole answer. */
-  check(key?: Key, cost = 1): Decision {
+  consume(key?: Key, cost = 1): Decision {
     return this.#ask(key, this.#table.at.CONSUME, cost);
   }
 
-  /** What `check` would answer; takes nothing. */
+  /** What `consume` would answer; takes nothing. */
   peek(key?: Key, cost = 1): Decision {
     return this.#ask(key, 0, cost);
   }

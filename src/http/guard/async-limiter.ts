@@ -25,7 +25,7 @@ export interface AsyncLimiter {
   /** What header fields tell of it: its rate, tokens per second, and its burst; several if a decision's `limitIndex` says which. */
   readonly limits: readonly { readonly rate: number; readonly burst: number }[];
   /** Takes `cost` tokens of `key` if they are there. */
-  check(key: Key | undefined, cost: number): Promise<AsyncDecision>;
+  consume(key: Key | undefined, cost: number): Promise<AsyncDecision>;
   /** Gives back what the decision `taken` took, because another limit refused. */
   refund(key: Key | undefined, cost: number, taken: AsyncDecision): unknown;
 }
@@ -39,8 +39,8 @@ export type ToldLimit = Pick<Policy, "name" | "rate" | "burst" | "kind" | "versi
 export function isLimiter(value: unknown): value is AnyLimiter {
   if (policyOf(value as Limiter)) return true;
   if (typeof value !== "object" || value === null) return false;
-  const { name, limits, check, refund } = value as Partial<AsyncLimiter>;
-  return typeof name === "string" && Array.isArray(limits) && limits.length > 0 && typeof check === "function"
+  const { name, limits, consume, refund } = value as Partial<AsyncLimiter>;
+  return typeof name === "string" && Array.isArray(limits) && limits.length > 0 && typeof consume === "function"
     && typeof refund === "function";
 }
 
@@ -71,7 +71,7 @@ export async function chargeInTurn(parts: readonly AnyPart[]): Promise<GroupDeci
   let partIndex = 0;
   try {
     for (const [limiter, key, cost] of parts) {
-      const decision: AsyncDecision = await limiter.check(key, cost);
+      const decision: AsyncDecision = await limiter.consume(key, cost);
       if (!decision.allowed) return { ...decision, refusedBy: limiter.name, partIndex: taken.length };
       if (taken.length > 0 && decision.remaining < taken[partIndex].remaining) partIndex = taken.length;
       taken.push(decision);

@@ -167,7 +167,7 @@ export class Guard<Request> {
     const first = limits[0].describe(asked[0][0]);
     if (asked.length === 1) {
       const [limiter, key, cost] = asked[0];
-      const decision = limiter.check(key, cost);
+      const decision = limiter.consume(key, cost);
       if (isThenable(decision)) return this.#answerLater(request, limits[0], key, first, decision);
       return this.#answer(request, limits[0], key, first, first.policyItem, decision);
     }

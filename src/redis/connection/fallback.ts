@@ -19,7 +19,7 @@ export function decisionWithout(
   cost: number,
   takes: boolean,
 ): RedisDecision {
-  if (standIn) return { ...(takes ? standIn.check(key, cost) : standIn.peek(key, cost)), degraded: true };
+  if (standIn) return { ...(takes ? standIn.consume(key, cost) : standIn.peek(key, cost)), degraded: true };
   const limit = mostAtOnce(kind);
   if (cost > limit) return { allowed: false, limit, remaining: 0, retryAfterMs: Infinity, resetMs: 0, degraded: true };
   if (failure.policy === "open") {

@@ -91,7 +91,7 @@ export class LeasedLimiter {
   /**
    * Takes `cost` tokens of `key` if they are leased, at once. When few are left, or
    * none, it asks Redis for more in the background: so the first call for a key is
-   * refused. `check` waits for the answer.
+   * refused. `consume` waits for the answer.
    */
   allow(key?: Key, cost = 1): boolean {
     if (typeof cost !== "number" || (cost | 0) !== cost || cost < 0) checkCost(cost);
@@ -108,7 +108,7 @@ export class LeasedLimiter {
    * its answer. Of a refusal `retryAfterMs` says when it is worth asking again,
    * and `remaining` counts what is leased here. Never rejects because Redis cannot be asked.
    */
-  async check(key?: Key, cost = 1): Promise<RedisDecision> {
+  async consume(key?: Key, cost = 1): Promise<RedisDecision> {
     checkCost(cost);
     if (this.#isClosed) throw closed();
     if (cost > this.#burst) return this.#counted(key, false, Infinity);

@@ -393,12 +393,12 @@ describe("a hierarchy", () => {
     };
     const hierarchy = sluice.hierarchy(limiters);
     const keys = { service: "api", user: "alice", ip: "::1" };
-    expect(hierarchy.check(keys)).toMatchObject({ allowed: true, remaining: 1 });
+    expect(hierarchy.consume(keys)).toMatchObject({ allowed: true, remaining: 1 });
     expect(hierarchy.allow(keys)).toBe(true);
-    expect(hierarchy.check(keys)).toMatchObject({ allowed: false, refusedBy: "user", retryAfterMs: 1000 });
+    expect(hierarchy.consume(keys)).toMatchObject({ allowed: false, refusedBy: "user", retryAfterMs: 1000 });
     expect(limiters.service.peek("api").remaining).toBe(1);
     expect(hierarchy.allow({ ...keys, user: null })).toBe(true);
-    expect(hierarchy.check({ ...keys, user: "bob" })).toMatchObject({ allowed: false, refusedBy: "service" });
+    expect(hierarchy.consume({ ...keys, user: "bob" })).toMatchObject({ allowed: false, refusedBy: "service" });
     expect(limiters.user.peek("bob").remaining).toBe(2);
     const reservation = hierarchy.reserve({ service: "api", user: null, ip: null }, 2);
     expect(reservation).toMatchObject({ granted: true, delayMs: 2000 });

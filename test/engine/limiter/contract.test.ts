@@ -124,15 +124,15 @@ describe.each(kinds)("$kind", ({ make, atOnce, conserves, hasBurst, takesLine })
     expect(sluice.audit()).toMatchObject({ clean: true, used: KEYS.length - 1 });
   });
 
-  it("answers the same by allow, check, peek, allowMany, reserve and key handles", () => {
+  it("answers the same by allow, consume, peek, allowMany, reserve and key handles", () => {
     const { sluice, clock } = create();
     const ways: ((limiter: Limiter, key: Key) => boolean)[] = [
       (limiter, key) => limiter.allow(key),
-      (limiter, key) => limiter.check(key).allowed,
+      (limiter, key) => limiter.consume(key).allowed,
       (limiter, key) => limiter.allowMany([key])[0] === 1,
       (limiter, key) => limiter.reserve(key, 1, { maxWaitMs: 0 }).granted,
       (limiter, key) => limiter.key(key).allow(),
-      (limiter, key) => limiter.key(key).check().allowed,
+      (limiter, key) => limiter.key(key).consume().allowed,
     ];
     const limiter = make(sluice, 4);
     const handle = limiter.key("handle");
@@ -169,7 +169,7 @@ describe.each(kinds)("$kind", ({ make, atOnce, conserves, hasBurst, takesLine })
     const before = limiter.peek("key");
     for (let i = 0; i < 10; i++) {
       limiter.allow("key");
-      limiter.check("key");
+      limiter.consume("key");
       limiter.allowMany(["key", "key"]);
       limiter.peek("key", 3);
       expect(limiter.reserve("key", 1, { maxWaitMs: 0 }).granted).toBe(false);

@@ -155,16 +155,16 @@ const tables: Record<string, { rate?: number; burst?: number; rows: Row[] }> = {
 /** Everything that decides, on one bucket. */
 const ways: Record<
   string,
-  (limiter: Limiter) => { check(cost: number): Decision; peek(cost: number): Decision; allow(cost: number): boolean }
+  (limiter: Limiter) => { consume(cost: number): Decision; peek(cost: number): Decision; allow(cost: number): boolean }
 > = {
   "of a key": (limiter) => ({
-    check: (cost) => limiter.check("k", cost),
+    consume: (cost) => limiter.consume("k", cost),
     peek: (cost) => limiter.peek("k", cost),
     allow: (cost) => limiter.allow("k", cost),
   }),
   "of a handle": (limiter) => limiter.key("k"),
   "of the global bucket": (limiter) => ({
-    check: (cost) => limiter.check(undefined, cost),
+    consume: (cost) => limiter.consume(undefined, cost),
     peek: (cost) => limiter.peek(undefined, cost),
     allow: (cost) => limiter.allow(undefined, cost),
   }),
@@ -192,7 +192,9 @@ describe.each(Object.entries(ways))("a decision %s", (_, of) => {
       expect(peeked.allowed, where).toBe(expected[0]);
       // What is peeked is as before the cost was taken.
       expect(bucket.peek(cost), where).toEqual(peeked);
-      expect(toNs(bucket.check(cost), rate < 0.001 || burst === MAX_COST), where).toEqual(decisionOf(burst, expected));
+      expect(toNs(bucket.consume(cost), rate < 0.001 || burst === MAX_COST), where).toEqual(
+        decisionOf(burst, expected),
+      );
     }
   });
 
@@ -376,13 +378,13 @@ describe("changing a limiter", () => {
     "from %d/s to %d/s is seen alike by every call",
     (rate, to) => {
       const { clock, limiter } = limiterOf(rate, 1000);
-      const keys = ["allow", "check", "handle", "batch", undefined] as const;
+      const keys = ["allow", "consume", "handle", "batch", undefined] as const;
       for (const key of keys) limiter.allow(key, 1000);
       limiter.setRate(to);
       const waitMs = Math.ceil((500 / to) * 1e9) / 1e6;
       const calls = {
         allow: (): boolean => limiter.allow("allow", 500),
-        check: (): boolean => limiter.check("check", 500).allowed,
+        consume: (): boolean => limiter.consume("consume", 500).allowed,
         handle: (): boolean => limiter.key("handle").allow(500),
         batch: (): boolean => limiter.allowMany(["batch"], 500)[0] === 1,
         global: (): boolean => limiter.allow(undefined, 500),
@@ -487,7 +489,7 @@ describe("a limiter", () => {
     const { sluice, limiter } = limiterOf();
     limiter.allow("a", 5);
     limiter.allow("a");
-    limiter.check("a");
+    limiter.consume("a");
     limiter.peek("a");
     limiter.allowMany(["a", "b", "c"]);
     limiter.allow("d", 0);
@@ -557,7 +559,7 @@ describe("a full table", () => {
     const { sluice, limiter } = fill("allow");
     for (let i = 0; i < 100; i++) {
       expect(limiter.allow(`new ${i}`)).toBe(true);
-      expect(limiter.check(`new ${i}`, 2).allowed || sluice.stats().fullAllowed >= 0).toBe(true);
+      expect(limiter.consume(`new ${i}`, 2).allowed || sluice.stats().fullAllowed >= 0).toBe(true);
     }
     expect(sluice.stats()).toMatchObject({ evicted: 0, fullDenied: 0 });
     expect(sluice.stats().fullAllowed).toBeGreaterThan(50);

@@ -51,10 +51,10 @@ describe("a fixed window", () => {
   });
 
   it.each<[string, RegExp, (model: ModelFixedWindow) => void, WindowStep[]]>([
-    ["has another limit", /2 remain, the model 1/, (model) => model.setLimit(2n), [{ do: "check", cost: 1 }, {
-      do: "check",
+    ["has another limit", /2 remain, the model 1/, (model) => model.setLimit(2n), [{ do: "consume", cost: 1 }, {
+      do: "consume",
       cost: 1,
-    }, { do: "check", cost: 1 }]],
+    }, { do: "consume", cost: 1 }]],
     ["forgets a charge", /0 remain, the model 3/, (model) => (model.charge = () => {}), [{ do: "charge", cost: 3 }, {
       do: "allow",
       cost: 1,
@@ -86,9 +86,15 @@ describe("a fixed window", () => {
     const limiter = sluice.fixedWindow("window", { limit: 2, windowMs: 1000 });
     expect([limiter.allow("key"), limiter.allow("key"), limiter.allow("key")]).toEqual([true, true, false]);
     clock.set(1999.999999);
-    expect(limiter.check("key")).toEqual({ allowed: false, limit: 2, remaining: 0, retryAfterMs: 1e-6, resetMs: 1e-6 });
+    expect(limiter.consume("key")).toEqual({
+      allowed: false,
+      limit: 2,
+      remaining: 0,
+      retryAfterMs: 1e-6,
+      resetMs: 1e-6,
+    });
     clock.set(2000);
-    expect(limiter.check("key")).toEqual({ allowed: true, limit: 2, remaining: 1, retryAfterMs: 0, resetMs: 1000 });
+    expect(limiter.consume("key")).toEqual({ allowed: true, limit: 2, remaining: 1, retryAfterMs: 0, resetMs: 1000 });
   });
 
   it.each([1, 30, 366])("of %i days really limits, and ends on its day", (days) => {
@@ -96,7 +102,7 @@ describe("a fixed window", () => {
     const limiter = sluice.fixedWindow("window", { limit: 100, windowMs: days * DAY_MS });
     expect(limiter.allow("key", 100)).toBe(true);
     for (let part = 0; part < 100; part++) {
-      expect(limiter.check("key")).toMatchObject({
+      expect(limiter.consume("key")).toMatchObject({
         allowed: false,
         retryAfterMs: days * DAY_MS - part * (days * DAY_MS) / 100,
       });
@@ -192,7 +198,7 @@ describe("a fixed window", () => {
     const seed = announceSeed("fixed window, raised");
     fc.assert(
       fc.property(
-        windowSteps({ limit: 10, windowNs: 1e9 }, ["allow", "check", "pass", "align", "limit", "refund"]),
+        windowSteps({ limit: 10, windowNs: 1e9 }, ["allow", "consume", "pass", "align", "limit", "refund"]),
         (steps) => {
           let most = 10;
           const raised = steps.map((step) => (step.do === "limit" ? { ...step, limit: most += step.limit } : step));
@@ -236,7 +242,7 @@ describe("a fixed window", () => {
   it("of a limit of 0 admits only a cost of 0", () => {
     const { sluice } = create();
     const limiter = sluice.fixedWindow("window", { limit: 0, windowMs: 1000 });
-    expect(limiter.check("key")).toMatchObject({ allowed: false, retryAfterMs: Infinity });
+    expect(limiter.consume("key")).toMatchObject({ allowed: false, retryAfterMs: Infinity });
     expect(limiter.allow("key", 0)).toBe(true);
   });
 

@@ -93,7 +93,7 @@ describe.each(kinds)("a $name", ({ make, isSliding, isWindow }) => {
     limiter.allow("key", 3);
     const before = limiter.peek("key");
     for (const cost of [-1, -1e9, Number.NaN, -Infinity]) {
-      for (const call of ["allow", "check", "peek", "reserve", "refund", "charge", "waitSync"] as const) {
+      for (const call of ["allow", "consume", "peek", "reserve", "refund", "charge", "waitSync"] as const) {
         expect(() => limiter[call]("key", cost), `${call}(${cost})`).toThrow(
           /"cost" expected an integer from 0 to 2147483647/,
         );
@@ -110,7 +110,7 @@ describe.each(kinds)("a $name", ({ make, isSliding, isWindow }) => {
     const { sluice } = create();
     const limiter = make(sluice, 5, 1000);
     for (const cost of [0.5, 1.5, Infinity, 2 ** 31, 2 ** 32, "2", null, true]) {
-      for (const call of ["allow", "check", "peek", "reserve", "refund", "charge"] as const) {
+      for (const call of ["allow", "consume", "peek", "reserve", "refund", "charge"] as const) {
         expect(() => limiter[call]("key", cost as number), `${call}(${cost})`).toThrow(
           /"cost" expected an integer from 0 to 2147483647/,
         );
@@ -160,9 +160,9 @@ describe.each(kinds)("a $name", ({ make, isSliding, isWindow }) => {
     for (let i = 0; i < 40; i++) {
       clock.advance(50);
       if (i % 5 === 0) now.mockReturnValue(real + (i % 2) * shift);
-      const decision = limiter.check("blocked");
+      const decision = limiter.consume("blocked");
       now.mockReturnValue(real);
-      expect(decision).toEqual(twin.check("blocked"));
+      expect(decision).toEqual(twin.consume("blocked"));
       now.mockReturnValue(real + shift);
       expect(limiter.peek(`free ${i}`).allowed).toBe(true);
     }
@@ -255,6 +255,6 @@ describe("a token bucket", () => {
       clock.advance(0.1);
       limiter.refund("key", 1);
     }
-    expect(limiter.check("key", 4)).toMatchObject({ allowed: false, retryAfterMs: Infinity, remaining: 3 });
+    expect(limiter.consume("key", 4)).toMatchObject({ allowed: false, retryAfterMs: Infinity, remaining: 3 });
   });
 });

@@ -11,7 +11,7 @@ const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve)
 // Rates whose nanoseconds are whole units of the kernel's scale, so that it rounds nothing and neither need we.
 const exactRates = fc.constantFrom(1, 10, 1000, 1e6);
 
-type MeterStep = { do: "allow" | "check" | "charge" | "refund" | "reserve"; cost: number } | {
+type MeterStep = { do: "allow" | "consume" | "charge" | "refund" | "reserve"; cost: number } | {
   do: "pass";
   units: number;
 } | { do: "cancel" };
@@ -19,7 +19,13 @@ const meterStep: fc.Arbitrary<MeterStep> = fc.oneof(
   {
     weight: 6,
     arbitrary: fc.record({
-      do: fc.constantFrom("allow" as const, "check" as const, "charge" as const, "refund" as const, "reserve" as const),
+      do: fc.constantFrom(
+        "allow" as const,
+        "consume" as const,
+        "charge" as const,
+        "refund" as const,
+        "reserve" as const,
+      ),
       cost: fc.integer({ min: 0, max: 6 }),
     }),
   },
@@ -68,7 +74,7 @@ function meterDifference(
       if (step.cost > 0) [ahead, ticket] = [reservation, wanted];
     } else {
       const waitNs = model.waitNs(now, step.cost);
-      const decision = step.do === "check" ? limiter.check("key", step.cost) : undefined;
+      const decision = step.do === "consume" ? limiter.consume("key", step.cost) : undefined;
       const allowed = decision ? decision.allowed : limiter.allow("key", step.cost);
       if (allowed !== model.allow(now, step.cost)) return `${at}allowed ${allowed}`;
       if (decision && toNs(decision.retryAfterMs) !== waitNs) {
@@ -101,8 +107,8 @@ describe("a leaky bucket as a meter", () => {
   });
 
   it("is told from a bucket of another burst", () => {
-    expect(meterDifference(10, 5, [{ do: "allow", cost: 5 }, { do: "check", cost: 1 }])).toBeUndefined();
-    expect(meterDifference(10, 5, [{ do: "check", cost: 1 }], 6)).toMatch("4 remain, the model 5");
+    expect(meterDifference(10, 5, [{ do: "allow", cost: 5 }, { do: "consume", cost: 1 }])).toBeUndefined();
+    expect(meterDifference(10, 5, [{ do: "consume", cost: 1 }], 6)).toMatch("4 remain, the model 5");
     expect(meterDifference(10, 5, [{ do: "allow", cost: 5 }], 4)).toMatch("allowed true");
   });
 
@@ -119,7 +125,7 @@ describe("a leaky bucket as a meter", () => {
           const tokens = sluice.tokenBucket("tokens", { rate, burst });
           for (const [ns, cost] of calls) {
             clock.set((toNs(clock.nowMs) + ns) / 1e6);
-            expect(leaky.check("key", cost)).toEqual(tokens.check("key", cost));
+            expect(leaky.consume("key", cost)).toEqual(tokens.consume("key", cost));
           }
           sluice.close();
           open.pop();
@@ -265,7 +271,7 @@ describe("a leaky bucket as a queue", () => {
     limiter.reserve("key");
     clock.advance(100);
     expect(limiter.allow("key")).toBe(false);
-    expect(limiter.check("key")).toMatchObject({ allowed: false, retryAfterMs: 100 });
+    expect(limiter.consume("key")).toMatchObject({ allowed: false, retryAfterMs: 100 });
     clock.advance(100);
     expect(limiter.allow("key")).toBe(true);
   });

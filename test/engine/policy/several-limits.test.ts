@@ -46,7 +46,7 @@ class ModelLimits {
 }
 
 type Step =
-  | { do: "allow" | "check" | "peek" | "charge" | "refund"; cost: number }
+  | { do: "allow" | "consume" | "peek" | "charge" | "refund"; cost: number }
   | { do: "reserve"; cost: number; wait: number }
   | { do: "pass"; ns: number }
   | { do: "rate"; rate: number; index: number };
@@ -73,7 +73,7 @@ function workloads(rates: readonly number[], unitNs: number, changes: boolean): 
             do: fc.constantFrom(
               "allow" as const,
               "allow" as const,
-              "check" as const,
+              "consume" as const,
               "peek" as const,
               "charge" as const,
               "refund" as const,
@@ -142,7 +142,7 @@ function difference(
             return `${at}allowed ${waitNs !== 0}, the model after ${waitNs} ns`;
           }
         } else {
-          const decision = step.do === "check" ? limiter.check("key", step.cost) : limiter.peek("key", step.cost);
+          const decision = step.do === "consume" ? limiter.consume("key", step.cost) : limiter.peek("key", step.cost);
           if (decision.allowed !== (waitNs === 0)) {
             return `${at}allowed ${decision.allowed}, the model after ${waitNs} ns`;
           }
@@ -194,7 +194,7 @@ describe("several limits on a key", () => {
 
   it("are told from limits of which one is missing, slower or narrower", () => {
     const limits = [{ rate: 10, burst: 5 }, { rate: 1, burst: 3 }];
-    const run: Step[] = [{ do: "allow", cost: 3 }, { do: "pass", ns: 1e9 }, { do: "check", cost: 1 }];
+    const run: Step[] = [{ do: "allow", cost: 3 }, { do: "pass", ns: 1e9 }, { do: "consume", cost: 1 }];
     expect(difference(limits, run)).toBeUndefined();
     expect(difference(limits, run, [limits[0], { rate: 10, burst: 3 }])).toMatch("remain");
     expect(difference(limits, run, [limits[0], { rate: 1, burst: 4 }])).toMatch("remain");
@@ -206,16 +206,21 @@ describe("several limits on a key", () => {
     const limiter = sluice.tokenBucket("several", {
       limits: [{ rate: 10, burst: 3 }, { rate: 1, burst: 5 }, { rate: 0, burst: 6 }],
     });
-    expect(limiter.check("key", 3)).toMatchObject({ allowed: true, limitIndex: 0, limit: 3, remaining: 0 });
-    expect(limiter.check("key", 1)).toMatchObject({ allowed: false, limitIndex: 0, limit: 3, retryAfterMs: 100 });
+    expect(limiter.consume("key", 3)).toMatchObject({ allowed: true, limitIndex: 0, limit: 3, remaining: 0 });
+    expect(limiter.consume("key", 1)).toMatchObject({ allowed: false, limitIndex: 0, limit: 3, retryAfterMs: 100 });
     clock.advance(300);
-    expect(limiter.check("key", 2)).toMatchObject({ allowed: true, limitIndex: 1, limit: 5, remaining: 0 });
-    expect(limiter.check("key", 1)).toMatchObject({ allowed: false, limitIndex: 1, limit: 5, retryAfterMs: 700 });
+    expect(limiter.consume("key", 2)).toMatchObject({ allowed: true, limitIndex: 1, limit: 5, remaining: 0 });
+    expect(limiter.consume("key", 1)).toMatchObject({ allowed: false, limitIndex: 1, limit: 5, retryAfterMs: 700 });
     clock.advance(700);
     expect(limiter.allow("key", 1)).toBe(true);
     clock.advance(10_000);
-    expect(limiter.check("key", 1)).toMatchObject({ allowed: false, limitIndex: 2, limit: 6, retryAfterMs: Infinity });
-    expect(limiter.check("other", 4)).toMatchObject({ allowed: false, limitIndex: 0, retryAfterMs: Infinity });
+    expect(limiter.consume("key", 1)).toMatchObject({
+      allowed: false,
+      limitIndex: 2,
+      limit: 6,
+      retryAfterMs: Infinity,
+    });
+    expect(limiter.consume("other", 4)).toMatchObject({ allowed: false, limitIndex: 0, retryAfterMs: Infinity });
   });
 
   it("write nothing when they refuse", () => {
@@ -294,15 +299,15 @@ describe("several limits on a key", () => {
     }
     // The other limit never changed.
     limiter.setRate(Infinity, 0);
-    expect(limiter.check("key", 1600)).toMatchObject({ allowed: true, limitIndex: 1, limit: 2000, remaining: 0 });
+    expect(limiter.consume("key", 1600)).toMatchObject({ allowed: true, limitIndex: 1, limit: 2000, remaining: 0 });
   });
 
   it("change the burst of one of them", () => {
     const { sluice } = create();
     const limiter = sluice.tokenBucket("several", { limits: [{ rate: 1, burst: 10 }, { rate: 1, burst: 20 }] });
     limiter.setBurst(5, 1);
-    expect(limiter.check("key", 5)).toMatchObject({ allowed: true, limitIndex: 1, limit: 5 });
-    expect(limiter.check("key", 1)).toMatchObject({ allowed: false, limitIndex: 1, limit: 5 });
+    expect(limiter.consume("key", 5)).toMatchObject({ allowed: true, limitIndex: 1, limit: 5 });
+    expect(limiter.consume("key", 1)).toMatchObject({ allowed: false, limitIndex: 1, limit: 5 });
     expect(() => limiter.setBurst(5, 2)).toThrow("\"limitIndex\" expected an integer from 0 to 1, got 2");
     expect(() => limiter.setRate(5, -1)).toThrow("\"limitIndex\" expected an integer from 0 to 1, got -1");
   });

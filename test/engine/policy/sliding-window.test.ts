@@ -87,7 +87,7 @@ const sizesOf = ({ limit, windowMs }: Window): { limit: number; windowNs: number
 });
 
 const tamperings: [string, RegExp, (model: ModelWindow) => void, WindowStep[]][] = [
-  ["has another limit", /remain/, (model) => model.setLimit(9n), [{ do: "check", cost: 1 }]],
+  ["has another limit", /remain/, (model) => model.setLimit(9n), [{ do: "consume", cost: 1 }]],
   ["forgets a charge", /remain/, (model) => (model.charge = () => {}), [{ do: "charge", cost: 3 }]],
   ["forgets a refund", /remain/, (model) => (model.refund = () => {}), [{ do: "allow", cost: 2 }, {
     do: "refund",
@@ -135,7 +135,7 @@ describe("a sliding window with slots", () => {
         slotted.chain((size) =>
           fc.tuple(
             fc.constant(size),
-            windowSteps(sizesOf(size), ["allow", "allow", "allow", "check", "reserve", "pass", "align"], 120),
+            windowSteps(sizesOf(size), ["allow", "allow", "allow", "consume", "reserve", "pass", "align"], 120),
           )
         ),
         ([size, steps]) => {
@@ -260,7 +260,7 @@ describe("a sliding window of two counts", () => {
         counted.chain((size) =>
           fc.tuple(
             fc.constant(size),
-            windowSteps(sizesOf(size), ["allow", "allow", "allow", "check", "reserve", "pass", "align"], 120),
+            windowSteps(sizesOf(size), ["allow", "allow", "allow", "consume", "reserve", "pass", "align"], 120),
           )
         ),
         shares(1),

@@ -50,7 +50,7 @@ describe("a tier", () => {
     expect(limiter.allow("alice")).toBe(false);
     expect(gold.peek("alice").remaining).toBe(10);
     expect(gold.allow("alice", 10)).toBe(true);
-    expect(gold.check("alice")).toMatchObject({ allowed: false, limit: 10, retryAfterMs: 1000 });
+    expect(gold.consume("alice")).toMatchObject({ allowed: false, limit: 10, retryAfterMs: 1000 });
     for (let i = 0; i < 100; i++) expect(limiter.tier("staff").allow("alice", 1000)).toBe(true);
     clock.advance(1000);
     expect(limiter.allow("alice")).toBe(true);
@@ -194,8 +194,8 @@ describe("a shadow", () => {
           for (const { ms, key, cost, way } of calls) {
             clock.advance(ms);
             if (way === 0) {
-              expect(shadow.check(key, cost)).toMatchObject({ allowed: true, retryAfterMs: 0 });
-              if (!twin.check(key, cost).allowed) refused++;
+              expect(shadow.consume(key, cost)).toMatchObject({ allowed: true, retryAfterMs: 0 });
+              if (!twin.consume(key, cost).allowed) refused++;
             } else if (way === 1) {
               expect([...shadow.allowMany([key, key], cost)]).toEqual([1, 1]);
               refused += [...twin.allowMany([key, key], cost)].filter((each) => each === 0).length;

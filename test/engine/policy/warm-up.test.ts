@@ -120,7 +120,7 @@ function difference(
       if (!(Math.abs(delayNs - wanted) <= ROUNDING_NS)) return `${at}delay ${delayNs}, the model ${wanted}`;
     } else {
       const wanted = model.waitNs(nowNs);
-      const { allowed, retryAfterMs } = limiter.check("key", each.cost);
+      const { allowed, retryAfterMs } = limiter.consume("key", each.cost);
       if (Math.abs(retryAfterMs * 1e6 - wanted) > ROUNDING_NS) {
         return `${at}retry after ${retryAfterMs * 1e6}, the model ${wanted}`;
       }
@@ -194,7 +194,7 @@ describe("warm-up", () => {
     const { sluice, clock } = create();
     const limiter = sluice.warmUp("warm", { rate: 10, warmupMs: 0 });
     expect(limiter.allow("key", 50)).toBe(true);
-    expect(limiter.check("key")).toMatchObject({ allowed: false, retryAfterMs: 5000 });
+    expect(limiter.consume("key")).toMatchObject({ allowed: false, retryAfterMs: 5000 });
     clock.advance(4999.999999);
     expect(limiter.allow("key")).toBe(false);
     clock.set(6000);
@@ -208,14 +208,14 @@ describe("warm-up", () => {
       const delays = Array.from({ length: 4 }, () => limiter.reserve("key").delayMs);
       expect(delays).toEqual([0, 1, 2, 3].map((n) => n * (1000 / rate)));
       clock.advance(100_000);
-      expect(limiter.check("key")).toEqual({
+      expect(limiter.consume("key")).toEqual({
         allowed: true,
         limit: 0,
         remaining: 0,
         retryAfterMs: 0,
         resetMs: 1000 / rate,
       });
-      expect(limiter.check("key").retryAfterMs).toBe(1000 / rate);
+      expect(limiter.consume("key").retryAfterMs).toBe(1000 / rate);
     }
   });
 
@@ -243,14 +243,16 @@ describe("warm-up", () => {
   it("of rate Infinity admits everything, and of rate 0 nothing, so that it owes nothing later", async () => {
     const { sluice } = create();
     const limiter = sluice.warmUp("warm", { rate: Infinity, warmupMs: 1000 });
-    for (let i = 0; i < 100; i++) expect(limiter.check("key", 1000)).toMatchObject({ allowed: true, retryAfterMs: 0 });
+    for (let i = 0; i < 100; i++) {
+      expect(limiter.consume("key", 1000)).toMatchObject({ allowed: true, retryAfterMs: 0 });
+    }
     limiter.setRate(10);
     expect(limiter.allow("key")).toBe(true);
     expect(limiter.allow("key")).toBe(false);
     expect(limiter.peek("key").retryAfterMs).toBeGreaterThan(100);
 
     const stopped = sluice.warmUp("stopped", { rate: 0, warmupMs: 1000 });
-    expect(stopped.check("key")).toMatchObject({ allowed: false, retryAfterMs: Infinity });
+    expect(stopped.consume("key")).toMatchObject({ allowed: false, retryAfterMs: Infinity });
     await expect(stopped.wait("key")).rejects.toThrow();
   });
 
@@ -284,7 +286,7 @@ describe("warm-up", () => {
     limiter.refund("key", 2);
     expect(limiter.peek("key").retryAfterMs).toBe(300);
     limiter.refund("key", 100);
-    expect(limiter.check("key")).toMatchObject({ allowed: true });
+    expect(limiter.consume("key")).toMatchObject({ allowed: true });
     limiter.charge("key", 9);
     expect(limiter.peek("key").retryAfterMs).toBe(1000);
     limiter.reset("key");

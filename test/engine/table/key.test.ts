@@ -136,8 +136,8 @@ describe("keys", () => {
     limiter.allow(key);
     limiter.key(key).allow();
     limiter.key(key).allow();
-    limiter.check(key);
-    limiter.key(key).check();
+    limiter.consume(key);
+    limiter.key(key).consume();
     limiter.allowMany([key, "another", key]);
     limiter.reserve(key);
     limiter.key(key).reserve();
@@ -167,7 +167,7 @@ describe("keys", () => {
         (limiter: Limiter, key: Key) => limiter.allow(key),
         (limiter: Limiter, key: Key) => limiter.key(key).allow(),
         (limiter: Limiter, key: Key) => limiter.allowMany([key])[0] === 1,
-        (limiter: Limiter, key: Key) => limiter.check(key).allowed,
+        (limiter: Limiter, key: Key) => limiter.consume(key).allowed,
       ]
     ) {
       const { limiter } = limiterOf();
@@ -216,7 +216,7 @@ describe("keys", () => {
     expect(limiter.allow()).toBe(true);
     expect(limiter.allow(undefined)).toBe(true);
     expect(limiter.key().allow()).toBe(true);
-    expect(limiter.check().allowed).toBe(false);
+    expect(limiter.consume().allowed).toBe(false);
     expect(limiter.key()).toBe(limiter.key(undefined));
     for (const key of ["", 0, 0n, new Uint8Array(0), "undefined"]) expect(limiter.allow(key)).toBe(true);
     expect(sluice.audit().used).toBe(5);

@@ -65,8 +65,8 @@ function answers(
   for (const step of walk) {
     if (step.does === "allow") {
       kept.push(handle.allow(step.cost));
-      // Neither way keeps a reading: `check` decides in general, and so does a key that is looked up.
-      looked.push(key === undefined ? twins[1].check(undefined, step.cost).allowed : twins[1].allow(key, step.cost));
+      // Neither way keeps a reading: `consume` decides in general, and so does a key that is looked up.
+      looked.push(key === undefined ? twins[1].consume(undefined, step.cost).allowed : twins[1].allow(key, step.cost));
     } else if (step.does === "move") clock.set(Math.max(0, clock.nowMs + step.ms));
     else if (step.does === "rate") {
       if (!isWindow || (step.rate >= 1 && step.rate <= 1000)) {
