@@ -51,7 +51,8 @@ export class Limiter {
   readonly #kernel: Kernel;
   readonly #record: number;
   readonly #waiters: Waiters;
-  readonly #global: KeyedLimiter;
+  /** The policy's one global bucket: the same methods without a key, shared by all threads. */
+  readonly global: KeyedLimiter;
   readonly #tier: (name: string) => Limiter;
 
   /** Made by `sluice.tokenBucket()` and the like, or `sluice.limiter()`. */
@@ -63,7 +64,7 @@ export class Limiter {
     this.#kernel = policy.table.kernel;
     this.#record = policy.record;
     this.#waiters = new Waiters(policy);
-    this.#global = new KeyedLimiter(policy, this.#waiters, undefined);
+    this.global = new KeyedLimiter(policy, this.#waiters, undefined);
   }
 
   get name(): string {
@@ -87,7 +88,7 @@ export class Limiter {
 
   /** This limiter for one key, hashed once; without a key, for the global bucket. */
   key(key?: Key): KeyedLimiter {
-    return key === undefined ? this.#global : new KeyedLimiter(this.#policy, this.#waiters, key);
+    return key === undefined ? this.global : new KeyedLimiter(this.#policy, this.#waiters, key);
   }
 
   /** Takes `cost` tokens of `key` if they are there. Never throws for being limited. */
