@@ -13,8 +13,20 @@ import {
   allowSlotByCell as bySlot,
 } from "./bucket";
 import { moment, policyOf } from "./clock";
-import { CONSUME, decideAt, GLOBAL, LOOK_UP } from "./decide";
-import { batchEntry, firstSet, hashAt, hashNumber, keepInBatch, keyWord, TEXT, touchBatch } from "./key";
+import { CONSUME, decide, decideAt, GLOBAL, LOOK_UP } from "./decide";
+import {
+  batchEntry,
+  firstSet,
+  hashAt,
+  hashNumber,
+  keepInBatch,
+  keyOfBytes,
+  keyOfNumber,
+  keyOfWords,
+  keyWord,
+  TEXT,
+  touchBatch,
+} from "./key";
 import { BATCH_MAX, LANE_ANSWERS, LANE_KEY } from "./layout";
 import { takeKey, takeLeased } from "./lease";
 import { restore } from "./restore";
@@ -82,6 +94,49 @@ export function allowGlobal(piece: usize, cost: u32, ms: f64): i32 {
   const now = moment(ms);
   const answer = allowGlobalQuickly(piece, cost, now);
   return answer == LOOK_UP ? decideAt(policyOf(piece), CONSUME | GLOBAL, cost, now, 0) : answer;
+}
+
+// The general decision, in one call from a text, a number or the words of a key.
+
+export function decideText(policy: usize, length: u32, mode: i32, cost: u32, ms: f64, maxWaitMs: f64): i32 {
+  keyOfBytes(policy, TEXT, length);
+  return decide(policy, mode, cost, ms, maxWaitMs);
+}
+
+export function decideNumber(policy: usize, number: f64, mode: i32, cost: u32, ms: f64, maxWaitMs: f64): i32 {
+  keyOfNumber(policy, number);
+  return decide(policy, mode, cost, ms, maxWaitMs);
+}
+
+/** With GLOBAL in `mode`, the words do not matter. */
+export function decideWords(
+  policy: usize,
+  low: u32,
+  high: u32,
+  a: u32,
+  mode: i32,
+  cost: u32,
+  ms: f64,
+  maxWaitMs: f64,
+): i32 {
+  if (!(mode & GLOBAL)) keyOfWords(low, high, a);
+  return decide(policy, mode, cost, ms, maxWaitMs);
+}
+
+/** A refund if the virtual time is 0, else a cancel of the reservation that acts at it: see `restore`. */
+export function giveBack(
+  policy: usize,
+  low: u32,
+  high: u32,
+  a: u32,
+  mode: i32,
+  cost: f64,
+  dueAtLow: u32,
+  dueAtHigh: u32,
+  ms: f64,
+): i32 {
+  if (!(mode & GLOBAL)) keyOfWords(low, high, a);
+  return restore(policy, mode, cost, (u64(dueAtHigh) << 32) | u64(dueAtLow), ms);
 }
 
 // Tokens that were leased: 1 if they were there, and LEASE_ASK if the caller is to

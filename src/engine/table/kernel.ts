@@ -20,6 +20,36 @@ export interface KernelExports {
   allowSlotByCell(stats: number, slot: number, low: number, high: number, cost: number): number;
   allowGlobalByCell(stats: number, cost: number): number;
   allowGlobal(piece: number, cost: number, ms: number): number;
+  decideText(
+    policy: number,
+    length: number,
+    mode: number,
+    cost: number,
+    ms: number,
+    maxWaitMs: number,
+  ): number;
+  decideNumber(policy: number, key: number, mode: number, cost: number, ms: number, maxWaitMs: number): number;
+  decideWords(
+    policy: number,
+    low: number,
+    high: number,
+    setA: number,
+    mode: number,
+    cost: number,
+    ms: number,
+    maxWaitMs: number,
+  ): number;
+  giveBack(
+    policy: number,
+    low: number,
+    high: number,
+    setA: number,
+    mode: number,
+    cost: number,
+    dueAtLow: number,
+    dueAtHigh: number,
+    ms: number,
+  ): number;
   takeText(policy: number, length: number, cost: number, countsRefusal: number, ms: number): number;
   takeNumber(policy: number, key: number, cost: number, countsRefusal: number, ms: number): number;
   take(policy: number, mode: number, cost: number, countsRefusal: number, ms: number): number;
