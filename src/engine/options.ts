@@ -17,14 +17,19 @@ export function checkOptions(value: unknown, known: readonly string[], name = "o
 
 /** The error for an option that nothing reads. */
 function unknownOption(option: string, known: readonly string[], name: string): TypeError {
-  const [nearest] = [...known].sort((a, b) => distance(option, a) - distance(option, b));
-  const isNear = nearest !== undefined && distance(option, nearest) <= Math.max(2, option.length / 3);
+  const [nearest] = [...known].sort((a, b) => gap(option, a) - gap(option, b));
+  const isNear = nearest !== undefined && gap(option, nearest) <= Math.max(2, option.length / 3);
   const hint = isNear
     ? `did you mean ${shown(nearest)}?`
     : known.length
     ? `known are ${known.join(", ")}`
     : "none is known";
   return new TypeError(`"${name}" has no option ${shown(option)}; ${hint}`);
+}
+
+/** How far a word is from a known one: 0 if one begins with the other, as "keyGenerator" with "key". */
+function gap(option: string, known: string): number {
+  return option.startsWith(known) || known.startsWith(option) ? 0 : distance(option, known);
 }
 
 /** Single-character edits, without regard to case, that make one word the other (Levenshtein, 1965). */

@@ -19,6 +19,9 @@ describe("an options object", () => {
     expect(() => checkOptions({ keyGenerator: 1 }, known)).toThrow(
       new TypeError("\"options\" has no option \"keyGenerator\"; known are rate, burst, maxWaiters"),
     );
+    expect(() => checkOptions({ keyGenerator: 1 }, ["limiter", "key", "cost"])).toThrow(
+      new TypeError("\"options\" has no option \"keyGenerator\"; did you mean \"key\"?"),
+    );
     expect(() => checkOptions({ a: 1 }, [])).toThrow(new TypeError("\"options\" has no option \"a\"; none is known"));
   });
 
