@@ -152,12 +152,12 @@ export class Limiter {
 export class Reservation {
   readonly #limiter: Limiter;
   readonly #reservation: BucketReservation;
-  readonly #actAtMs: number;
+  readonly #dueAtMs: number;
 
   constructor(limiter: Limiter, reservation: BucketReservation, at: number) {
     this.#limiter = limiter;
     this.#reservation = reservation;
-    this.#actAtMs = at + Math.floor(reservation.delayMs * 1e6) / 1e6;
+    this.#dueAtMs = at + Math.floor(reservation.delayMs * 1e6) / 1e6;
   }
 
   /** False if n exceeds the burst. */
@@ -171,7 +171,7 @@ export class Reservation {
   }
 
   delayFrom(at: number): number {
-    return this.ok ? Math.max(0, this.#actAtMs - at) : InfDuration;
+    return this.ok ? Math.max(0, this.#dueAtMs - at) : InfDuration;
   }
 
   cancel(): void {

@@ -141,9 +141,9 @@ export class Hits {
 
   /** The name of the window about which `window` was just asked: when its next token is there. Empty if the table was full. */
   #nameOf(window: Bucket, isNew: boolean): string {
-    const { actLow, actHigh } = window.act;
-    if ((actLow | actHigh) === 0) return "";
-    return isNew ? this.#nameAt((BigInt(actHigh) << 32n) | BigInt(actLow)) : `${actHigh}.${actLow}`;
+    const { dueAtLow, dueAtHigh } = window.dueAt;
+    if ((dueAtLow | dueAtHigh) === 0) return "";
+    return isNew ? this.#nameAt((BigInt(dueAtHigh) << 32n) | BigInt(dueAtLow)) : `${dueAtHigh}.${dueAtLow}`;
   }
 
   /** The name of a window whose word is `begin`. */

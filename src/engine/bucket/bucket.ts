@@ -7,9 +7,9 @@ import type { Table } from "../table/table.js";
 import { type Decision, decisionIn } from "./decision.js";
 
 /** When a reservation acts, in virtual time (two halves; 0 if nothing was charged), and what it took of several limits. */
-export interface Act {
-  readonly actLow: number;
-  readonly actHigh: number;
+export interface DueAt {
+  readonly dueAtLow: number;
+  readonly dueAtHigh: number;
   /** The policy's generation then. */
   readonly generation: number;
   readonly taken: Float64Array | undefined;
@@ -89,20 +89,20 @@ export class Bucket implements KeyWords {
   }
 
   /** The virtual time at which the last grant may act, in two halves; 0 if it charged nothing. */
-  get act(): Act {
-    return { ...actIn(this.policy), taken: this.policy.isLine && !this.policy.isWindow ? this.taken : undefined };
+  get dueAt(): DueAt {
+    return { ...dueAtIn(this.policy), taken: this.policy.isLine && !this.policy.isWindow ? this.taken : undefined };
   }
 
-  untilAct(act: Act, nowMs: number): { ns: number; act: Act } | undefined {
-    return untilAct(this.policy, act, nowMs);
+  untilDue(dueAt: DueAt, nowMs: number): { ns: number; dueAt: DueAt } | undefined {
+    return untilDue(this.policy, dueAt, nowMs);
   }
 
   refund(cost: number): boolean {
     return this.table.kernel.refund(this.record, this.#select(0), cost, this.table.clock.now()) === 1;
   }
 
-  cancel(cost: number, act: Act, nowMs = this.table.clock.now()): boolean {
-    return cancelReserved(this.policy, this, cost, act, nowMs);
+  cancel(cost: number, dueAt: DueAt, nowMs = this.table.clock.now()): boolean {
+    return cancelReserved(this.policy, this, cost, dueAt, nowMs);
   }
 
   /** Makes it hold `tokens`, fractions and debts too, but at most the burst. */
@@ -129,20 +129,20 @@ function select({ table: { kernel, at } }: Policy, { low, high, setA }: KeyWords
 }
 
 /**
- * ns until a reservation may act under the present rate, and its act in the
+ * ns until a reservation may act under the present rate, and its dueAt in the
  * present units; undefined if its scale is too long ago to tell.
  */
-export function untilAct(
+export function untilDue(
   policy: Policy,
-  { actLow, actHigh, generation, taken }: Act,
+  { dueAtLow, dueAtHigh, generation, taken }: DueAt,
   nowMs: number,
-): { ns: number; act: Act } | undefined {
+): { ns: number; dueAt: DueAt } | undefined {
   const { record, table } = policy;
   if (policy.generation - generation > KNOWN_GENERATIONS) return undefined;
-  const ns = table.kernel.untilAct(record, actLow, actHigh, nowMs);
-  if (policy.generation === generation) return { ns, act: { actLow, actHigh, generation, taken } };
-  table.kernel.translateAct(record, actLow, actHigh);
-  return { ns, act: { ...actIn(policy), taken } };
+  const ns = table.kernel.untilAct(record, dueAtLow, dueAtHigh, nowMs);
+  if (policy.generation === generation) return { ns, dueAt: { dueAtLow, dueAtHigh, generation, taken } };
+  table.kernel.translateAct(record, dueAtLow, dueAtHigh);
+  return { ns, dueAt: { ...dueAtIn(policy), taken } };
 }
 
 /** Cancels what was reserved: `cost` tokens, or of a policy with several limits what each `taken` says. */
@@ -150,21 +150,21 @@ export function cancelReserved(
   policy: Policy,
   key: KeyWords,
   cost: number,
-  { actLow, actHigh, generation, taken }: Act,
+  { dueAtLow, dueAtHigh, generation, taken }: DueAt,
   nowMs: number,
 ): boolean {
   // Too many scales ago to know who reserved behind it.
   if (policy.generation - generation > KNOWN_GENERATIONS) return false;
   const { table, record } = policy;
   if (taken) table.doubles.set(taken, (table.lane + table.at.LANE_TAKEN) / 8);
-  return table.kernel.cancel(record, select(policy, key, 0), cost, actLow, actHigh, nowMs) === 1;
+  return table.kernel.cancel(record, select(policy, key, 0), cost, dueAtLow, dueAtHigh, nowMs) === 1;
 }
 
-/** The act that the kernel just left in the lane. */
-function actIn({ table: { at, unsigned, lane }, generation }: Policy): Act {
+/** The dueAt that the kernel just left in the lane. */
+function dueAtIn({ table: { at, unsigned, lane }, generation }: Policy): DueAt {
   return {
-    actLow: unsigned[(lane + at.LANE_ACT) / 4],
-    actHigh: unsigned[(lane + at.LANE_ACT) / 4 + 1],
+    dueAtLow: unsigned[(lane + at.LANE_ACT) / 4],
+    dueAtHigh: unsigned[(lane + at.LANE_ACT) / 4 + 1],
     generation,
     taken: undefined,
   };

@@ -1,6 +1,6 @@
 // A granted future claim on tokens, and how to give it back.
 
-import type { Act, Bucket } from "./bucket.js";
+import type { Bucket, DueAt } from "./bucket.js";
 
 export interface Reservation {
   /** False if the cost exceeds the burst, or the delay would exceed maxWaitMs; nothing was charged then. */
@@ -20,11 +20,11 @@ export interface Reservation {
 export class BucketReservation implements Reservation {
   readonly granted: boolean;
   readonly delayMs: number;
-  readonly act: Act;
+  readonly dueAt: DueAt;
   readonly #bucket: Bucket;
   readonly #cost: number;
   /** Last ns at which a cancel counts, as table time in ms. */
-  readonly #actAtMs: number;
+  readonly #dueAtMs: number;
   #isOpen: boolean;
 
   constructor(bucket: Bucket, cost: number, granted: boolean, nowMs: number) {
@@ -32,21 +32,21 @@ export class BucketReservation implements Reservation {
     const delayNs = doubles[(lane + at.LANE_DELAY_NS) / 8];
     this.granted = granted;
     this.delayMs = (granted && delayNs === Infinity ? Infinity : doubles[(lane + at.LANE_RETRY_NS) / 8]) / 1e6;
-    this.act = bucket.act;
+    this.dueAt = bucket.dueAt;
     this.#bucket = bucket;
     this.#cost = cost;
-    this.#actAtMs = nowMs + Math.floor(delayNs) / 1e6;
+    this.#dueAtMs = nowMs + Math.floor(delayNs) / 1e6;
     // A cost of 0, an infinite rate or a full table that admits charge nothing.
-    this.#isOpen = granted && cost > 0 && (this.act.actLow | this.act.actHigh) !== 0;
+    this.#isOpen = granted && cost > 0 && (this.dueAt.dueAtLow | this.dueAt.dueAtHigh) !== 0;
   }
 
   cancel(nowMs = this.#bucket.table.clock.now()): boolean {
     if (!this.#isOpen) return false;
     this.#isOpen = false;
-    return nowMs <= this.#actAtMs && this.#bucket.cancel(this.#cost, this.act, nowMs);
+    return nowMs <= this.#dueAtMs && this.#bucket.cancel(this.#cost, this.dueAt, nowMs);
   }
 
   [Symbol.dispose](): void {
-    if (this.#bucket.table.clock.now() < this.#actAtMs) this.cancel();
+    if (this.#bucket.table.clock.now() < this.#dueAtMs) this.cancel();
   }
 }

@@ -10,7 +10,7 @@
 // have room, so that the parts act together; until then it keeps others from
 // the parts that would have had room before.
 
-import { type Act, Bucket } from "../bucket/bucket.js";
+import { Bucket, type DueAt } from "../bucket/bucket.js";
 import type { Decision } from "../bucket/decision.js";
 import type { Reservation } from "../bucket/reservation.js";
 import { checkCost, checkDuration, checkOptions, shown, SluiceError } from "../errors.js";
@@ -35,7 +35,7 @@ interface Charge {
   /** Which part it is, or the first one of several for the same bucket. */
   readonly partIndex: number;
   cost: number;
-  act: Act | undefined;
+  dueAt: DueAt | undefined;
   /** What it took: the cost, and what would have overflowed until a reservation acts. */
   taken: number;
 }
@@ -68,15 +68,15 @@ function chargesOf(parts: readonly Part[]): Charge[] {
     // The same bucket twice is asked once for both costs.
     const same = charges.find((each) => each.bucket.isSame(bucket));
     if (same) checkCost(same.cost += cost);
-    else charges.push({ bucket, partIndex: i, cost, act: undefined, taken: 0 });
+    else charges.push({ bucket, partIndex: i, cost, dueAt: undefined, taken: 0 });
   });
   return charges;
 }
 
 function giveBack(charges: readonly Charge[], nowMs: number): void {
-  for (const { bucket, cost, act, taken } of charges) {
-    if (cost > 0 && act && (act.actLow | act.actHigh) !== 0) {
-      bucket.cancel(bucket.policy.isWindow ? cost : taken, act, nowMs);
+  for (const { bucket, cost, dueAt, taken } of charges) {
+    if (cost > 0 && dueAt && (dueAt.dueAtLow | dueAt.dueAtHigh) !== 0) {
+      bucket.cancel(bucket.policy.isWindow ? cost : taken, dueAt, nowMs);
     }
   }
 }
@@ -92,7 +92,7 @@ function charge(charges: readonly Charge[], nowMs: number, asOfMs = nowMs): Grou
       giveBack(charges.slice(0, i), nowMs);
       return refusal(charges, asOfMs, i, decision);
     }
-    each.act = each.bucket.act;
+    each.dueAt = each.bucket.dueAt;
     each.taken = each.bucket.tookFirst;
     if (!fewest || decision.remaining < fewest.remaining) {
       fewest = decision;
@@ -137,7 +137,7 @@ class GroupReservation implements Reservation {
   readonly delayMs: number;
   readonly refusedBy: string | undefined;
   readonly #charges: readonly Charge[];
-  readonly #actAtMs: number;
+  readonly #dueAtMs: number;
   #isOpen: boolean;
 
   constructor(charges: readonly Charge[], granted: boolean, nowMs: number, delayMs: number, refusedBy?: string) {
@@ -145,7 +145,7 @@ class GroupReservation implements Reservation {
     this.delayMs = delayMs;
     this.refusedBy = refusedBy;
     this.#charges = charges;
-    this.#actAtMs = nowMs + delayMs;
+    this.#dueAtMs = nowMs + delayMs;
     this.#isOpen = granted;
   }
 
@@ -153,13 +153,13 @@ class GroupReservation implements Reservation {
     const nowMs = this.#charges[0].bucket.table.clock.now();
     if (!this.#isOpen) return false;
     this.#isOpen = false;
-    if (nowMs > this.#actAtMs) return false;
+    if (nowMs > this.#dueAtMs) return false;
     giveBack(this.#charges, nowMs);
     return true;
   }
 
   [Symbol.dispose](): void {
-    if (this.#charges[0].bucket.table.clock.now() < this.#actAtMs) this.cancel();
+    if (this.#charges[0].bucket.table.clock.now() < this.#dueAtMs) this.cancel();
   }
 }
 

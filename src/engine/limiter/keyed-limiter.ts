@@ -146,7 +146,7 @@ export class KeyedLimiter {
         `the queue of ${JSON.stringify(name)} has no place for ${cost} more`,
       );
     }
-    if ((reservation.act.actLow | reservation.act.actHigh) === 0) {
+    if ((reservation.dueAt.dueAtLow | reservation.dueAt.dueAtHigh) === 0) {
       throw new SluiceError(
         "ERR_SLUICE_TABLE_FULL",
         `the table is full and does not evict: no room for a new key of ${JSON.stringify(name)}`,

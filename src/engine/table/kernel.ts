@@ -62,10 +62,10 @@ export interface KernelExports {
   allowBatch(policy: number, entries: number, cost: number, ms: number): void;
   decide(policy: number, mode: number, cost: number, ms: number, maxWaitMs: number): number;
   refund(policy: number, mode: number, cost: number, ms: number): number;
-  cancel(policy: number, mode: number, cost: number, actLow: number, actHigh: number, ms: number): number;
+  cancel(policy: number, mode: number, cost: number, dueAtLow: number, dueAtHigh: number, ms: number): number;
   setTokens(policy: number, mode: number, tokens: number, ms: number): void;
-  translateAct(policy: number, actLow: number, actHigh: number): void;
-  untilAct(policy: number, actLow: number, actHigh: number, ms: number): number;
+  translateAct(policy: number, dueAtLow: number, dueAtHigh: number): void;
+  untilAct(policy: number, dueAtLow: number, dueAtHigh: number, ms: number): number;
   append(
     expected: number,
     kind: number,

@@ -8,9 +8,9 @@
 // grows with the queue.
 //
 //   column     of a row                       of a queue's first row besides
-//   actMs      when its reservation may act
+//   dueAtMs    when its reservation may act
 //   deadlineMs Infinity: none
-//   act        virtual time to act (2 words; both 0: not known any more)
+//   dueAt      virtual time to act (2 words; both 0: not known any more)
 //   key        low, high, setA (all 0: the global bucket)
 //   cost
 //   order      of arrival, among equal times
@@ -31,10 +31,10 @@ const GROWTH = 1.25;
 export class Rows {
   /** Rows in use. */
   count = 0;
-  actMs = new Float64Array(FEWEST);
+  dueAtMs = new Float64Array(FEWEST);
   deadlineMs = new Float64Array(FEWEST);
-  actLow = new Uint32Array(FEWEST);
-  actHigh = new Uint32Array(FEWEST);
+  dueAtLow = new Uint32Array(FEWEST);
+  dueAtHigh = new Uint32Array(FEWEST);
   low = new Int32Array(FEWEST);
   high = new Int32Array(FEWEST);
   setA = new Int32Array(FEWEST);
@@ -61,9 +61,9 @@ export class Rows {
 
   /** When to look at a row. */
   wakeMs(row: number): number {
-    const actMs = this.actMs[row];
+    const dueAtMs = this.dueAtMs[row];
     const deadlineMs = this.deadlineMs[row];
-    return actMs < deadlineMs ? actMs : deadlineMs;
+    return dueAtMs < deadlineMs ? dueAtMs : deadlineMs;
   }
 
   /** The row behind it in its queue; -1 if it is the last. */
@@ -89,11 +89,11 @@ export class Rows {
     return [...this].sort((a, b) => (this.#order[b] - this.#order[a]) | 0);
   }
 
-  /** Adds a row at the end of its bucket's queue. Its act is the caller's to fill in. */
+  /** Adds a row at the end of its bucket's queue. Its dueAt is the caller's to fill in. */
   add(
     { low, high, setA }: KeyWords,
     cost: number,
-    actMs: number,
+    dueAtMs: number,
     deadlineMs: number,
     settle: (outcome: void | Promise<void>) => void,
   ): number {
@@ -102,7 +102,7 @@ export class Rows {
     this.high[row] = high;
     this.setA[row] = setA;
     this.cost[row] = cost;
-    this.actMs[row] = actMs;
+    this.dueAtMs[row] = dueAtMs;
     this.deadlineMs[row] = deadlineMs;
     this.settle[row] = settle;
     this.#order[row] = this.#arrivals++;
@@ -254,10 +254,10 @@ export class Rows {
       longer.set(column.subarray(0, Math.min(length, this.#made)));
       return longer;
     };
-    this.actMs = moved(this.actMs);
+    this.dueAtMs = moved(this.dueAtMs);
     this.deadlineMs = moved(this.deadlineMs);
-    this.actLow = moved(this.actLow);
-    this.actHigh = moved(this.actHigh);
+    this.dueAtLow = moved(this.dueAtLow);
+    this.dueAtHigh = moved(this.dueAtHigh);
     this.low = moved(this.low);
     this.high = moved(this.high);
     this.setA = moved(this.setA);

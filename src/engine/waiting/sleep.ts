@@ -1,14 +1,14 @@
 // How a thread sleeps for a limiter: blocked, or on a timer.
 
 import { isMainThread } from "node:worker_threads";
-import type { Act, Bucket } from "../bucket/bucket.js";
+import type { Bucket, DueAt } from "../bucket/bucket.js";
 import type { Clock } from "../clock.js";
 import { SluiceError } from "../errors.js";
 import { closed, type Table } from "../table/table.js";
 
 /** A reservation to wait for. */
 export interface Claim {
-  readonly act: Act;
+  readonly dueAt: DueAt;
   readonly delayMs: number;
 }
 
@@ -35,7 +35,7 @@ const sleeper = new Int32Array(new SharedArrayBuffer(4));
 export function blockUntil(
   bucket: Bucket,
   cost: number,
-  { act, delayMs }: Claim,
+  { dueAt, delayMs }: Claim,
   nowMs: number,
   timeoutMs: number,
 ): void {
@@ -44,23 +44,23 @@ export function blockUntil(
   const { clock } = bucket.table;
   const deadlineMs = nowMs + timeoutMs;
   const most = clock.kind === "manual" ? 1 : LONGEST_SLEEP_MS;
-  let actMs = nowMs + delayMs;
+  let dueAtMs = nowMs + delayMs;
   // It looks again now and then, and at the end, for the rate or a manual clock may have moved.
   for (;;) {
     nowMs = clock.now();
-    const known = bucket.untilAct(act, nowMs);
+    const known = bucket.untilDue(dueAt, nowMs);
     if (known) {
       if (known.ns === 0) return;
-      act = known.act;
-      actMs = nowMs + known.ns / 1e6;
-    } else if (nowMs >= actMs) {
+      dueAt = known.dueAt;
+      dueAtMs = nowMs + known.ns / 1e6;
+    } else if (nowMs >= dueAtMs) {
       return;
     }
     if (nowMs >= deadlineMs) {
-      bucket.cancel(cost, act);
+      bucket.cancel(cost, dueAt);
       throw passed();
     }
-    Atomics.wait(sleeper, 0, 0, Math.min(Math.max(actMs - nowMs, 0.001), deadlineMs - nowMs, most));
+    Atomics.wait(sleeper, 0, 0, Math.min(Math.max(dueAtMs - nowMs, 0.001), deadlineMs - nowMs, most));
   }
 }
 

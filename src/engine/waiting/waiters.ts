@@ -7,10 +7,10 @@
 // move up as far as costs are equal; past that, as anywhere else, a cancel
 // gives back what nobody has reserved behind it.
 //
-// All acts are of one generation, the last that was looked at: when the policy
-// has another, everybody's act is translated before anything else happens.
+// All dueAts are of one generation, the last that was looked at: when the policy
+// has another, everybody's dueAt is translated before anything else happens.
 
-import { type Bucket, cancelReserved, untilAct } from "../bucket/bucket.js";
+import { type Bucket, cancelReserved, untilDue } from "../bucket/bucket.js";
 import type { Policy } from "../policy/policy.js";
 import { closed } from "../table/table.js";
 import { Rows } from "./queue.js";
@@ -62,10 +62,12 @@ export class Waiters {
       this.#keepUp();
       const row = this.#rows.add(bucket, cost, nowMs + claim.delayMs, deadlineMs, resolve);
       // Of a claim from another generation only the time is known.
-      const act = claim.act.generation === this.#generation ? claim.act : bucket.untilAct(claim.act, nowMs)?.act;
-      this.#rows.actLow[row] = act?.actLow ?? 0;
-      this.#rows.actHigh[row] = act?.actHigh ?? 0;
-      if (act?.taken) this.#taken.set(row, act.taken);
+      const dueAt = claim.dueAt.generation === this.#generation
+        ? claim.dueAt
+        : bucket.untilDue(claim.dueAt, nowMs)?.dueAt;
+      this.#rows.dueAtLow[row] = dueAt?.dueAtLow ?? 0;
+      this.#rows.dueAtHigh[row] = dueAt?.dueAtHigh ?? 0;
+      if (dueAt?.taken) this.#taken.set(row, dueAt.taken);
       if (signal) this.#listen(row, signal);
       this.#arm();
     });
@@ -84,29 +86,33 @@ export class Waiters {
     this.#settleDue();
   }
 
-  /** Brings everybody's act and time to the policy's present version. */
+  /** Brings everybody's dueAt and time to the policy's present version. */
   #keepUp(): void {
     const policy = this.#policy;
     if (policy.version === this.#version) return;
     const from = this.#generation;
     this.#version = policy.version;
     this.#generation = policy.generation;
-    const { actMs, actLow, actHigh } = this.#rows;
+    const { dueAtMs, dueAtLow, dueAtHigh } = this.#rows;
     for (const row of [...this.#rows]) {
       const nowMs = policy.table.clock.now();
       const known = this.#isKnown(row)
-        ? untilAct(policy, { actLow: actLow[row], actHigh: actHigh[row], generation: from, taken: undefined }, nowMs)
+        ? untilDue(
+          policy,
+          { dueAtLow: dueAtLow[row], dueAtHigh: dueAtHigh[row], generation: from, taken: undefined },
+          nowMs,
+        )
         : undefined;
       // If its scale is too long ago to tell, the time stands that was last known.
-      if (known) actMs[row] = nowMs + known.ns / 1e6;
-      actLow[row] = known?.act.actLow ?? 0;
-      actHigh[row] = known?.act.actHigh ?? 0;
+      if (known) dueAtMs[row] = nowMs + known.ns / 1e6;
+      dueAtLow[row] = known?.dueAt.dueAtLow ?? 0;
+      dueAtHigh[row] = known?.dueAt.dueAtHigh ?? 0;
       this.#rows.replace(row);
     }
   }
 
   #isKnown(row: number): boolean {
-    return (this.#rows.actLow[row] | this.#rows.actHigh[row]) !== 0;
+    return (this.#rows.dueAtLow[row] | this.#rows.dueAtHigh[row]) !== 0;
   }
 
   #settleDue = (): void => {
@@ -120,15 +126,15 @@ export class Waiters {
     for (let row = rows.first; row >= 0; row = rows.first) {
       if (rows.wakeMs(row) > nowMs && rows.wakeMs(row) > (nowMs = clock.now())) break;
       const ns = this.#isKnown(row)
-        ? kernel.untilAct(this.#policy.record, rows.actLow[row], rows.actHigh[row], nowMs)
-        : Math.max(0, (rows.actMs[row] - nowMs) * 1e6);
+        ? kernel.untilAct(this.#policy.record, rows.dueAtLow[row], rows.dueAtHigh[row], nowMs)
+        : Math.max(0, (rows.dueAtMs[row] - nowMs) * 1e6);
       if (ns === 0) {
         this.#forget(row)();
       } else if (nowMs >= rows.deadlineMs[row]) {
         this.#leave(row, passed());
       } else {
         // Later than now, even where a ns is less than the clock's double can tell.
-        rows.actMs[row] = nowMs + Math.max(ns / 1e6, nowMs * 2 ** -51);
+        rows.dueAtMs[row] = nowMs + Math.max(ns / 1e6, nowMs * 2 ** -51);
         rows.replace(row);
       }
     }
@@ -163,9 +169,9 @@ export class Waiters {
     let freed = this.#claimOf(row);
     for (let next = rows.behind(row); next >= 0 && rows.cost[next] === rows.cost[row]; next = rows.behind(next)) {
       const own = this.#claimOf(next);
-      rows.actMs[next] = freed.actMs;
-      rows.actLow[next] = freed.actLow;
-      rows.actHigh[next] = freed.actHigh;
+      rows.dueAtMs[next] = freed.dueAtMs;
+      rows.dueAtLow[next] = freed.dueAtLow;
+      rows.dueAtHigh[next] = freed.dueAtHigh;
       if (freed.taken) this.#taken.set(next, freed.taken);
       rows.replace(next);
       freed = own;
@@ -173,7 +179,7 @@ export class Waiters {
     const key = { low: rows.low[row], high: rows.high[row], setA: rows.setA[row] };
     const cost = rows.cost[row];
     const settle = this.#forget(row);
-    if (freed.actLow | freed.actHigh) {
+    if (freed.dueAtLow | freed.dueAtHigh) {
       cancelReserved(
         this.#policy,
         key,
@@ -187,11 +193,11 @@ export class Waiters {
     this.#arm();
   }
 
-  #claimOf(row: number): { actMs: number; actLow: number; actHigh: number; taken: Float64Array | undefined } {
+  #claimOf(row: number): { dueAtMs: number; dueAtLow: number; dueAtHigh: number; taken: Float64Array | undefined } {
     return {
-      actMs: this.#rows.actMs[row],
-      actLow: this.#rows.actLow[row],
-      actHigh: this.#rows.actHigh[row],
+      dueAtMs: this.#rows.dueAtMs[row],
+      dueAtLow: this.#rows.dueAtLow[row],
+      dueAtHigh: this.#rows.dueAtHigh[row],
       taken: this.#taken.get(row),
     };
   }

@@ -7,7 +7,7 @@ import { Rows } from "../../../src/engine/waiting/queue.js";
 interface Plain {
   row: number;
   key: number;
-  actMs: number;
+  dueAtMs: number;
   deadlineMs: number;
   order: number;
 }
@@ -25,18 +25,18 @@ const steps = fc.array(
       arbitrary: fc.record({
         does: fc.constant("add" as const),
         key: fc.nat(keys.length - 1),
-        actMs: fc.nat(20),
+        dueAtMs: fc.nat(20),
         deadlineMs: fc.constantFrom(3, 10, Infinity),
       }),
     },
     { weight: 3, arbitrary: fc.record({ does: fc.constant("remove" as const), which: fc.nat() }) },
-    { weight: 2, arbitrary: fc.record({ does: fc.constant("move" as const), which: fc.nat(), actMs: fc.nat(20) }) },
+    { weight: 2, arbitrary: fc.record({ does: fc.constant("move" as const), which: fc.nat(), dueAtMs: fc.nat(20) }) },
     { weight: 2, arbitrary: fc.constant({ does: "settle" as const }) },
   ),
   { maxLength: 150, size: "max" },
 );
 
-const wakeMs = ({ actMs, deadlineMs }: Plain): number => Math.min(actMs, deadlineMs);
+const wakeMs = ({ dueAtMs, deadlineMs }: Plain): number => Math.min(dueAtMs, deadlineMs);
 const noop = (): void => {};
 
 function check(rows: Rows, plain: readonly Plain[]): void {
@@ -61,14 +61,14 @@ describe("the rows of those who wait", () => {
         const plain: Plain[] = [];
         walk.forEach((step, order) => {
           if (step.does === "add") {
-            const row = rows.add(keys[step.key], 1, step.actMs, step.deadlineMs, noop);
-            plain.push({ row, key: step.key, actMs: step.actMs, deadlineMs: step.deadlineMs, order });
+            const row = rows.add(keys[step.key], 1, step.dueAtMs, step.deadlineMs, noop);
+            plain.push({ row, key: step.key, dueAtMs: step.dueAtMs, deadlineMs: step.deadlineMs, order });
           } else if (plain.length > 0) {
             const at = step.does === "settle"
               ? plain.findIndex(({ row }) => row === rows.first)
               : step.which % plain.length;
             if (step.does === "move") {
-              plain[at].actMs = rows.actMs[plain[at].row] = step.actMs;
+              plain[at].dueAtMs = rows.dueAtMs[plain[at].row] = step.dueAtMs;
               rows.replace(plain[at].row);
             } else {
               rows.remove(plain[at].row);
@@ -88,10 +88,10 @@ describe("the rows of those who wait", () => {
     const rows = new Rows();
     for (let rush = 0; rush < 2; rush++) {
       const made = Array.from({ length: 5000 }, (_, i) => rows.add(keys[i % keys.length], i, i, Infinity, noop));
-      expect(rows.actMs.length).toBeGreaterThanOrEqual(5000);
+      expect(rows.dueAtMs.length).toBeGreaterThanOrEqual(5000);
       expect(made.map((row) => rows.cost[row])).toEqual(made.map((_, i) => i));
       for (const row of made) rows.remove(row);
-      expect(rows.actMs.length).toBeLessThan(100);
+      expect(rows.dueAtMs.length).toBeLessThan(100);
       expect(rows.first).toBe(-1);
     }
   });
