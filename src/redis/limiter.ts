@@ -6,6 +6,7 @@ import { checkWait } from "../engine/limiter/keyed-limiter.js";
 import type { Limiter, ReserveOptions, WaitOptions } from "../engine/limiter/limiter.js";
 import type { Key } from "../engine/table/key.js";
 import { closed } from "../engine/table/table.js";
+import { crowded, refused } from "../engine/waiting/refusal.js";
 import type { Reply } from "./connection/caller.js";
 import { decisionWithout, type RedisDecision } from "./connection/fallback.js";
 import { redisKeys } from "./key.js";
@@ -146,10 +147,7 @@ export class RedisLimiter {
       }
       if (!granted.granted) {
         if (isCrowded) {
-          throw new SluiceError(
-            "ERR_SLUICE_TOO_MANY_WAITERS",
-            `"maxWaiters" is ${maxWaiters} and ${waiting} wait for this key`,
-          );
+          throw crowded(this.#policy.name, cost, waiting, maxWaiters);
         }
         throw this.#whyNot(cost, timeoutMs, granted.delayMs);
       }
@@ -342,28 +340,6 @@ export class RedisLimiter {
 
   #whyNot(cost: number, timeoutMs: number, delayMs: number): SluiceError {
     const { kind, name } = this.#policy;
-    const most = mostAtOnce(kind);
-    if (cost > most) {
-      return new SluiceError(
-        "ERR_SLUICE_COST_ABOVE_BURST",
-        `"cost" expected at most the burst of ${JSON.stringify(name)}, ${most}, got ${cost}`,
-      );
-    }
-    if (kind.isQueue && delayMs <= timeoutMs) {
-      return new SluiceError(
-        "ERR_SLUICE_QUEUE_FULL",
-        `the queue of ${JSON.stringify(name)} has no place for ${cost} more`,
-      );
-    }
-    if (timeoutMs === Infinity) {
-      return new SluiceError(
-        "ERR_SLUICE_NEVER",
-        `${cost} tokens of ${JSON.stringify(name)} would take ${delayMs} ms: farther ahead than a bucket can promise`,
-      );
-    }
-    return new SluiceError(
-      "ERR_SLUICE_TIMEOUT",
-      `"timeoutMs" expected at least ${delayMs} for ${cost} tokens of ${JSON.stringify(name)}, got ${timeoutMs}`,
-    );
+    return refused({ limiter: name, cost, maxCost: mostAtOnce(kind), delayMs, timeoutMs, isQueue: kind.isQueue });
   }
 }

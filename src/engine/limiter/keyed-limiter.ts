@@ -4,9 +4,10 @@
 import { Bucket } from "../bucket/bucket.js";
 import type { Decision } from "../bucket/decision.js";
 import { BucketReservation, type Reservation } from "../bucket/reservation.js";
-import { checkCost, checkDuration, checkInteger, checkOptions, SluiceError, unexpected } from "../errors.js";
+import { checkCost, checkDuration, checkInteger, checkOptions, unexpected } from "../errors.js";
 import type { Policy } from "../policy/policy.js";
 import type { Key } from "../table/key.js";
+import { crowded, refused } from "../waiting/refusal.js";
 import { blockUntil, checkMayBlock } from "../waiting/sleep.js";
 import type { Waiters } from "../waiting/waiters.js";
 
@@ -127,45 +128,17 @@ export class KeyedLimiter {
   #granted(cost: number, timeoutMs: number, nowMs: number): BucketReservation {
     const reservation = this.#reserve(cost, timeoutMs, nowMs);
     if (reservation.granted) return reservation;
-    const { mostAtOnce, name } = this.#bucket.policy;
-    if (cost > mostAtOnce) {
-      throw new SluiceError(
-        "ERR_SLUICE_COST_ABOVE_BURST",
-        `"cost" expected at most the burst of ${JSON.stringify(name)}, ${mostAtOnce}, got ${cost}`,
-      );
-    }
-    if (reservation.delayMs === Infinity) {
-      throw new SluiceError(
-        "ERR_SLUICE_NEVER",
-        `${JSON.stringify(name)} has rate 0 and fewer than ${cost} tokens: a wait would never end`,
-      );
-    }
-    if (this.#bucket.policy.kind === "leakyQueue" && reservation.delayMs <= timeoutMs) {
-      throw new SluiceError(
-        "ERR_SLUICE_QUEUE_FULL",
-        `the queue of ${JSON.stringify(name)} has no place for ${cost} more`,
-      );
-    }
-    if ((reservation.dueAt.dueAtLow | reservation.dueAt.dueAtHigh) === 0) {
-      throw new SluiceError(
-        "ERR_SLUICE_TABLE_FULL",
-        `the table is full and does not evict: no room for a new key of ${JSON.stringify(name)}`,
-      );
-    }
-    if (timeoutMs === Infinity) {
-      throw new SluiceError(
-        "ERR_SLUICE_NEVER",
-        `${cost} tokens of ${
-          JSON.stringify(name)
-        } would take ${reservation.delayMs} ms: farther ahead than a bucket can promise`,
-      );
-    }
-    throw new SluiceError(
-      "ERR_SLUICE_TIMEOUT",
-      `"timeoutMs" expected at least ${reservation.delayMs} for ${cost} tokens of ${
-        JSON.stringify(name)
-      }, got ${timeoutMs}`,
-    );
+    const { name, mostAtOnce, kind } = this.#bucket.policy;
+    const { dueAtLow, dueAtHigh } = reservation.dueAt;
+    throw refused({
+      limiter: name,
+      cost,
+      maxCost: mostAtOnce,
+      delayMs: reservation.delayMs,
+      timeoutMs,
+      isQueue: kind === "leakyQueue",
+      isTableFull: (dueAtLow | dueAtHigh) === 0,
+    });
   }
 
   /**
@@ -191,10 +164,7 @@ export class KeyedLimiter {
     const nowMs = this.#clock.now();
     const waiting = maxWaiters === Infinity ? 0 : this.#waiters.count(this.#bucket);
     if (waiting >= maxWaiters && !this.#bucket.decide(0, cost, nowMs)) {
-      throw new SluiceError(
-        "ERR_SLUICE_TOO_MANY_WAITERS",
-        `"maxWaiters" is ${maxWaiters} and ${waiting} wait for this key`,
-      );
+      throw crowded(this.#bucket.policy.name, cost, waiting, maxWaiters);
     }
     const reservation = this.#granted(cost, timeoutMs, nowMs);
     if (reservation.delayMs > 0) {

@@ -5,6 +5,7 @@ import type { Bucket, DueAt } from "../bucket/bucket.js";
 import type { Clock } from "../clock.js";
 import { SluiceError } from "../errors.js";
 import { closed, type Table } from "../table/table.js";
+import { passed } from "./refusal.js";
 
 /** A reservation to wait for. */
 export interface Claim {
@@ -20,13 +21,6 @@ export function checkMayBlock(): void {
       "a synchronous wait would block the main thread; call it in a worker thread, or wait asynchronously",
     );
   }
-}
-
-export function passed(): SluiceError {
-  return new SluiceError(
-    "ERR_SLUICE_TIMEOUT",
-    "the deadline passed while waiting: the rate was lowered; the tokens went back",
-  );
 }
 
 const sleeper = new Int32Array(new SharedArrayBuffer(4));
@@ -58,7 +52,7 @@ export function blockUntil(
     }
     if (nowMs >= deadlineMs) {
       bucket.cancel(cost, dueAt);
-      throw passed();
+      throw passed(bucket.policy.name, cost, dueAtMs - nowMs);
     }
     Atomics.wait(sleeper, 0, 0, Math.min(Math.max(dueAtMs - nowMs, 0.001), deadlineMs - nowMs, most));
   }

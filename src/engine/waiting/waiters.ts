@@ -14,7 +14,8 @@ import { type Bucket, cancelReserved, untilDue } from "../bucket/bucket.js";
 import type { Policy } from "../policy/policy.js";
 import { closed } from "../table/table.js";
 import { Rows } from "./queue.js";
-import { type Claim, passed, sleepMs } from "./sleep.js";
+import { passed } from "./refusal.js";
+import { type Claim, sleepMs } from "./sleep.js";
 
 export class Waiters {
   readonly #policy: Policy;
@@ -131,7 +132,7 @@ export class Waiters {
       if (ns === 0) {
         this.#forget(row)();
       } else if (nowMs >= rows.deadlineMs[row]) {
-        this.#leave(row, passed());
+        this.#leave(row, passed(this.#policy.name, rows.cost[row], rows.dueAtMs[row] - nowMs));
       } else {
         // Later than now, even where a ns is less than the clock's double can tell.
         rows.dueAtMs[row] = nowMs + Math.max(ns / 1e6, nowMs * 2 ** -51);

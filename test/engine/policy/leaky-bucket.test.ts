@@ -215,7 +215,7 @@ describe("a leaky bucket as a queue", () => {
     for (let i = 0; i < 5; i++) {
       await expect(limiter.wait("key")).rejects.toMatchObject({
         code: "ERR_SLUICE_QUEUE_FULL",
-        message: "the queue of \"queue\" has no place for 1 more",
+        message: "queue full: \"queue\" has no place for 1 more",
       });
       expect(limiter.reserve("key")).toMatchObject({ granted: false, delayMs: 300 });
     }

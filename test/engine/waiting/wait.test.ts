@@ -156,7 +156,7 @@ describe("a wait", () => {
     const { limiter } = limiterOf(10, 5);
     await expect(limiter.wait("k", 6)).rejects.toThrow(codeOf("ERR_SLUICE_COST_ABOVE_BURST"));
     await expect(limiter.key("k").wait(6, { timeoutMs: 0 })).rejects.toThrow(
-      "\"cost\" expected at most the burst of \"test\", 5, got 6",
+      "never: 6 tokens of \"test\" are more than its burst of 5",
     );
     expect(limiter.peek("k", 0).remaining).toBe(5);
     limiter.setRate(0);
@@ -324,7 +324,7 @@ describe("a deadline", () => {
     for (const timeoutMs of [0, 50, 99.999999]) {
       await expect(limiter.wait("k", 1, { timeoutMs })).rejects.toThrow(codeOf("ERR_SLUICE_TIMEOUT"));
       await expect(limiter.wait("k", 1, { timeoutMs })).rejects.toThrow(
-        `"timeoutMs" expected at least 100 for 1 tokens of "test", got ${timeoutMs}`,
+        `timed out: 1 token of "test" is 100 ms away, timeoutMs is ${timeoutMs}`,
       );
     }
     const log = new Log();
