@@ -1,6 +1,6 @@
 // The models against the recorded behaviour of Go's and Guava's limiters, so
-// that they may judge the kernel; and the replay itself against limiters that
-// are wrong, so that it is seen to fire.
+// that they can judge the kernel; and the replay against limiters that are
+// wrong, to show that it fires.
 
 import { describe, expect, it } from "vitest";
 import { fractionOf, meantBy, ModelBucket, ModelGuava, quotient } from "../models/model.js";
@@ -43,7 +43,7 @@ function guavaModel({ permitsPerSecond }: GuavaScenario): GuavaLimiter {
   };
 }
 
-/** Says what Go said, whatever it is asked. */
+/** Repeats the recorded answers, whatever it is asked. */
 function goRecording({ ops }: GoScenario): GoLimiter {
   let next = 0;
   let tokens = 0;
@@ -90,7 +90,7 @@ describe("the model of Guava's bursty limiter", () => {
     expect(rows.flatMap((row) => runGuava(row, guavaModel))).toEqual([]);
   });
 
-  it("keeps its rate where Guava's microseconds lose it", () => {
+  it("keeps its rate where Guava's rounding to microseconds exceeds it", () => {
     for (const row of guavaQuirkScenarios()) {
       const limiter = new ModelGuava({ rate: row.permitsPerSecond, nowNs: 0n });
       let taken = 0;
@@ -137,7 +137,7 @@ describe("the replay", () => {
     expect(late).toEqual(["made/up op 1 reserve delay ns: expected 1000000000, got 1000002000"]);
   });
 
-  it("lets an edge go either way, and only an edge", () => {
+  it("accepts either answer at an edge, and only there", () => {
     const atEdge: GoScenario = {
       ...row,
       ops: [{ op: "allow", t: 0, n: 3, ok: true, edge: true }, { op: "allow", t: 0, n: 3, ok: true }],
@@ -171,7 +171,7 @@ describe("the replay", () => {
     ]);
   });
 
-  it("excuses an answer of Guava's only next to its boundary", () => {
+  it("accepts another answer than Guava's only next to the boundary", () => {
     const asked = (timeoutUs: number): GuavaScenario => ({
       id: "made/up",
       kind: "bursty",
@@ -235,7 +235,7 @@ describe("the model bucket's own rules", () => {
     expect(bucket.reserve(0n, 1, 100_000_000)).toMatchObject({ granted: true, delayNs: 1e8 });
   });
 
-  it("gives back what nobody relies on, once, and until the reserved time only", () => {
+  it("gives back what no later reservation relies on, once, and only until the reserved time", () => {
     const bucket = make();
     bucket.charge(0n, 5);
     const first = bucket.reserve(0n, 3, Infinity);
@@ -248,7 +248,7 @@ describe("the model bucket's own rules", () => {
     expect(bucket.peekTokens(500_000_000n)).toBe(3);
   });
 
-  it("takes a cancel that comes too late for the last word, even if time goes back", () => {
+  it("does nothing for a cancel that came too late, even if time then goes back", () => {
     const bucket = make();
     bucket.charge(0n, 5);
     const reservation = bucket.reserve(0n, 3, Infinity);
@@ -266,7 +266,7 @@ describe("the model bucket's own rules", () => {
     expect(bucket.peekTokens(0n)).toBe(0);
   });
 
-  it("at a rate of 0 grants the burst once, and the rest only to who waits for never", () => {
+  it("at a rate of 0 grants the burst once, and more only with evenNever", () => {
     const bucket = make(0);
     expect(bucket.allow(0n, 5)).toBe(true);
     expect(bucket.allow(second * 1_000_000n, 1)).toBe(false);
@@ -291,7 +291,7 @@ describe("the model bucket's own rules", () => {
     expect(bucket.peekTokens(second)).toBe(0);
   });
 
-  it("settles at the old burst when the burst grows, or keeps a full bucket full", () => {
+  it("caps at the old burst when the burst grows, or keeps a full bucket full", () => {
     for (const [settles, tokens] of [[true, 5], [false, 8]] as const) {
       const bucket = make(10, 5, settles);
       bucket.setBurst(second, 8);
@@ -311,7 +311,7 @@ describe("the model bucket's own rules", () => {
     expect(bucket.peekTokens(second)).toBe(1);
   });
 
-  it("cuts waits to whole nanoseconds only when it is to be like Go", () => {
+  it("cuts waits to whole nanoseconds only if it is set to, as Go does", () => {
     for (const cutsWaits of [false, true]) {
       const bucket = new ModelBucket({ rate: 6e8, burst: 1, nowNs: 0n, cutsWaits });
       expect(bucket.allow(0n, 1)).toBe(true);

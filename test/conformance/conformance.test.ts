@@ -82,7 +82,7 @@ describe("sluice/guava", () => {
     expect(rows.flatMap((row) => runGuava(row, guavaFace))).toEqual([]);
   });
 
-  it("waits as Guava's RateLimiter does that warms up, in every recorded scenario", () => {
+  it("waits as Guava's warming-up RateLimiter does in every recorded scenario", () => {
     const rows = guavaScenarios("warmingUp");
     expect(rows.length).toBe(88);
     expect(rows.flatMap((row) => runGuava(row, guavaFace))).toEqual([]);
@@ -96,7 +96,7 @@ describe("sluice/guava", () => {
       let granted = 0;
       let owed = 0;
       for (const op of row.ops) {
-        // What may have begun by now: a second's worth stored, the flow since, and the last grant, whose successor pays.
+        // At most a second's worth stored, the flow since, and the last grant, for which the next one pays.
         owed += ((op.t - sinceUs) / 1e6) * rate;
         sinceUs = op.t;
         if (op.op === "setRate") {

@@ -1,7 +1,7 @@
 // Replays the recorded behaviour of golang.org/x/time/rate and of Guava's
 // RateLimiter (test/conformance/*.jsonl, described in its README) against any
-// limiter behind a small adapter, and returns what disagrees. The tolerances
-// are the README's and are not to be widened.
+// limiter behind a small adapter, and returns the differences. The tolerances
+// are those of the README; do not widen them.
 
 import { readFileSync } from "node:fs";
 
@@ -83,9 +83,9 @@ export interface GoReservation {
 /** Made full at time 0. Every time is in whole nanoseconds, safe integers. */
 export interface GoLimiter<Reservation extends GoReservation = GoReservation> {
   allow(atNs: number, cost: number): boolean;
-  /** Waits for ever if need be, even at a rate of 0; refuses only a cost above the burst. */
+  /** Waits for any time, even at a rate of 0; refuses only a cost above the burst. */
   reserve(atNs: number, cost: number): Reservation;
-  /** Also asked of reservations that were refused, and of cancelled ones. */
+  /** Also called for reservations that were refused or cancelled. */
   cancel(atNs: number, reservation: Reservation): void;
   /** Fractions included; negative in debt. */
   tokens(atNs: number): number;
@@ -124,8 +124,8 @@ function disagreement(id: string, index: number, what: string, expected: unknown
 }
 
 /**
- * Replays one row of go.jsonl. After an allowed difference at an edge the two
- * are in different states and the rest of the row is left out.
+ * Replays one row of go.jsonl. After an allowed difference at an edge the states
+ * differ, so the rest of the row is skipped.
  */
 export function runGo<Reservation extends GoReservation>(
   scenario: GoScenario,
@@ -187,10 +187,10 @@ function reserved<Reservation>(scenario: GoScenario, reservations: Map<string, R
 
 /**
  * Replays one row of go-quirks.jsonl, where time goes backwards and
- * reservations are cancelled twice. What Go answered is not compared; checked
- * is that what acts until any time T is at most burst + rate x (T - start),
- * and that a second cancel changes nothing. Time is the latest seen; the start
- * is the first grant, until which the bucket was full.
+ * reservations are cancelled twice. Go's answers are not compared. What acts
+ * until any time T must be at most burst + rate x (T - start), and a second
+ * cancel must change nothing. Time is the latest seen; the start is the first
+ * grant, until which the bucket was full.
  */
 export function runGoQuirks<Reservation extends GoReservation>(
   scenario: GoScenario,
@@ -262,9 +262,9 @@ export function runGoQuirks<Reservation extends GoReservation>(
 
 /**
  * Replays one row of guava.jsonl. Guava cuts every charge to whole
- * microseconds, so waits may differ by 1 us a charge and 1 us more, and an
- * answer may differ where the recorded boundary is nearer than that; after
- * such a difference the rest of the row is left out.
+ * microseconds, so waits may differ by 1 us for each charge and 1 us more. An
+ * answer may differ where the recorded boundary is nearer than that; the rest
+ * of the row is then skipped.
  */
 export function runGuava(scenario: GuavaScenario, makeLimiter: (scenario: GuavaScenario) => GuavaLimiter): string[] {
   const limiter = makeLimiter(scenario);
@@ -283,7 +283,7 @@ export function runGuava(scenario: GuavaScenario, makeLimiter: (scenario: GuavaS
       if (!isNear(got, op.waitUs, toleranceUs)) report("wait us", op.waitUs, got);
     } else {
       let got = limiter.tryAcquire(op.t, op.n, op.timeoutUs);
-      // Refused where Guava grants: excused if the boundary is nearer than the tolerance. Both have granted then.
+      // Refused where Guava grants: asked again with the tolerance, so that both have granted.
       if (op.ok && got === undefined) got = limiter.tryAcquire(op.t, op.n, op.timeoutUs + toleranceUs);
       if ((got !== undefined) !== op.ok) {
         if (marginUs(scenario, index) < toleranceUs) return found;
@@ -299,9 +299,9 @@ export function runGuava(scenario: GuavaScenario, makeLimiter: (scenario: GuavaS
 }
 
 /**
- * How far a recorded tryAcquire was from its boundary, as far as the record
- * tells. A wait > 0 gives away when the limiter is next free, and so does a
- * later one, for a refusal charges nothing and no change of rate moves it.
+ * How far a recorded tryAcquire was from its boundary, if the record shows it.
+ * A wait > 0 shows when the limiter is next free, and so does a later one: a
+ * refusal charges nothing, and a change of rate does not move it.
  */
 function marginUs(scenario: GuavaScenario, index: number): number {
   const asked = scenario.ops[index];

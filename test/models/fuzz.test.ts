@@ -2,9 +2,9 @@
 // by ModelBucket, which knows no rounding.
 //
 // The kernel rounds one thing: its reading of a policy's clock, to the unit of
-// the policy's scale. How far a word and a reading can be off follows from the
-// units alone and is kept account of here, in tokens; nothing is tolerated
-// beyond that. Where nothing was rounded (a full bucket) nothing is tolerated.
+// the policy's scale. The units alone say how far a word and a reading can be
+// off. That is tracked here, in tokens, and nothing beyond it is tolerated.
+// Where nothing was rounded (a full bucket) nothing is tolerated.
 //
 // FUZZ_RUNS raises the number of runs, FUZZ_SEED repeats one that failed.
 
@@ -29,22 +29,22 @@ import { fractionOf, ModelBucket, type ModelTicket, quotient } from "./model.js"
 
 const MAX_COST = 2 ** 31 - 1;
 const YEAR_NS = 31_557_600n * 1_000_000_000n;
-/** Runs end before a clock does, which lasts thirty years. */
+/** A run ends before its clock does, which lasts thirty years. */
 const LATEST_NS = 29n * YEAR_NS;
-/** Up to here sums of milliseconds as doubles are exact to the nanosecond. */
+/** Up to here, sums of milliseconds in doubles are exact to the nanosecond. */
 const EXACT_NS = 2n ** 50n;
-/** Half a unit for rounding, and an eighth for what its multiplier may be off in thirty years. */
+/** Half a unit for rounding, and an eighth for the error of the multiplier over thirty years. */
 const READING = 0.5 + 1 / 8;
-/** A word may run so many tokens ahead of its clock under every scale. */
+/** Tokens that a word may run ahead of its clock under every scale. */
 const MOST_AHEAD = 2 ** 16;
 
 const KEYS: readonly (Key | undefined)[] = ["alice", 7, 10n ** 20n, Uint8Array.of(1, 2), "š", undefined];
 
 // --- what may happen ----------------------------------------------------------
 
-/** Tokens; or, in an array, so many more than there are now. */
+/** Tokens; in an array, how many more than there are now. */
 type Cost = number | [more: number];
-/** Nanoseconds; or, in an array, so many more than the wait takes. */
+/** Nanoseconds; in an array, how many more than the wait takes. */
 type Wait = number | [more: number] | "default";
 /** A bucket: its number among all keys of all limiters. */
 type On = number;
@@ -163,7 +163,7 @@ const at = new Proxy(constants, {
 /** Scenarios that share a table before the next one begins. */
 const RUNS_A_TABLE = 60;
 
-/** A table that serves many scenarios, each with limiters of its own. */
+/** A table for many scenarios, each with limiters of its own. */
 class Home {
   readonly clock = new ManualClock();
   readonly sluice = Sluice.create({ capacity: 4000, clock: this.clock, maxThreads: 1 });
@@ -182,7 +182,7 @@ class Home {
 
   /** Fails if a slot was lost, doubled or torn in all the runs. */
   close(): void {
-    // An audit takes a word far ahead of its clock for torn: it wants the latest time there was.
+    // An audit reports a word far ahead of its clock as torn: give it the latest time there was.
     this.clock.set(Number(LATEST_NS) / 1e6);
     const { evicted, fullDenied } = this.sluice.stats();
     expect({ ...this.sluice.audit(), evicted, fullDenied }).toMatchObject({
@@ -212,7 +212,7 @@ interface Limited {
   readonly limiter: Limiter;
   readonly record: number;
   readonly buckets: Bucket[];
-  /** How far its clock may be from the model's where its piece begins, tokens. */
+  /** How far its clock may be from the model's where its segment begins, tokens. */
   clockError: number;
   /** Units of the two scales before. */
   olderUnits: number[];
@@ -299,7 +299,7 @@ class Run {
     }
   }
 
-  // Time. What is set is what the kernel reads: the nearest nanosecond.
+  // Time, as the kernel reads it: to the nearest nanosecond.
 
   #moveTo(ns: bigint): void {
     if (ns > LATEST_NS) return;
@@ -307,7 +307,7 @@ class Run {
     this.#now = BigInt(Math.round(this.#home.clock.nowMs * 1e6));
   }
 
-  // What is exactly so.
+  // What holds exactly.
 
   #bucket(on: On): Bucket {
     const { buckets } = this.#limited[on % this.#limited.length];
@@ -319,7 +319,7 @@ class Run {
     return Math.min(MAX_COST, Math.max(0, wanted));
   }
 
-  /** Tokens in the bucket less `cost`, in units of the model; negative is what is lacking. */
+  /** Tokens in the bucket less `cost`, in units of the model; negative if tokens are missing. */
   #spare({ model }: Bucket, cost: number): bigint {
     const v = model["reading"](this.#now);
     return v - model["floor"](v) - BigInt(cost) * model["scale"];
@@ -333,7 +333,7 @@ class Run {
     return model.rate === Infinity;
   }
 
-  /** Tokens by which the bucket is more than full: its word is so far behind the oldest that counts. */
+  /** Tokens by which its word is behind the oldest that counts, that of a full bucket. */
   #overflow({ model }: Bucket): number {
     const z = model["z"];
     if (z === undefined) return Infinity;
@@ -364,7 +364,7 @@ class Run {
     return limited.clockError + READING * this.#unit(limited);
   }
 
-  /** How far `spare` may be off: not at all where the bucket is full whatever was rounded. */
+  /** How far `spare` may be off: 0 where the bucket is full whatever was rounded. */
   #slack(bucket: Bucket): number {
     const reading = this.#readingError(bucket.of);
     const slack = Math.max(bucket.wordError, reading) + reading;
@@ -375,7 +375,7 @@ class Run {
     return tokens === 0 ? 0 : (tokens * 1e9) / model.rate;
   }
 
-  // What the table must not do.
+  // What the table must never do.
 
   #snapshot(): Buffer[] {
     const { bytes, setsAt } = this.#home;
@@ -393,7 +393,7 @@ class Run {
 
   // Decisions.
 
-  /** Fails unless a decision is the model's, or their difference is rounding. Then the model does as it was decided. */
+  /** Fails unless a decision is the model's, or differs by rounding; the model then follows it. */
   #judge(who: string, bucket: Bucket, cost: number, isGranted: boolean, isTaken: boolean): void {
     const { model } = bucket;
     if (this.#isUnlimited(bucket)) {
@@ -482,7 +482,7 @@ class Run {
     if (slack === 0 ? lacking <= 0 : lacking < -slack) fail();
     if (bucket.model.rate === 0) return;
     const exact = this.#nsOf(Math.max(0, lacking), bucket);
-    // A clock that has not begun yet waits for its beginning first.
+    // A clock that has not begun yet begins first.
     const begins = Math.max(0, Number(bucket.model["t0"] - this.#now));
     const error = this.#nsOf(slack + this.#unit(bucket.of), bucket) + (exact + begins) * 2 ** -50;
     // Past the clock's end an answer is an estimate, or Infinity.
@@ -490,7 +490,7 @@ class Run {
     if (Math.abs(ns - begins - Math.ceil(exact)) > error + 1) fail();
   }
 
-  /** Fails unless the refused call would be granted after `retryAfterMs`, and not 1 ns sooner. */
+  /** Fails unless the refused call would be granted after `retryAfterMs` and not 1 ns before. */
   #judgeRetry(who: string, bucket: Bucket, cost: number, retryAfterMs: number): void {
     const { clock } = this.#home;
     const { nowMs } = clock;
@@ -523,7 +523,7 @@ class Run {
 
   // Reservations.
 
-  /** True if a word would run farther ahead of its clock than every scale holds; such a step is left out. */
+  /** True if a word would run farther ahead of its clock than some scale allows; such a step is left out. */
   #isTooFarAhead(bucket: Bucket, cost: number): boolean {
     return quotient(-this.#spare(bucket, cost), bucket.model["scale"]) > MOST_AHEAD;
   }
@@ -541,7 +541,7 @@ class Run {
     const lacking = -this.#spare(bucket, cost);
     const slack = this.#slack(bucket);
     const isPossible = this.#isUnlimited(bucket) || cost <= model.burst;
-    // Who waits longer than the clock runs waits for ever.
+    // A wait beyond the end of the clock never ends.
     const begin = this.#now > model["t0"] ? this.#now : model["t0"];
     const until = this.#now + BigInt(Math.round(Math.min(maxWaitMs * 1e6, 2 ** 62)));
     const end = this.#endOf(of);
@@ -578,7 +578,7 @@ class Run {
     const readingError = this.#readingError(bucket.of);
     if (cost > 0) bucket.wordError = Math.max(bucket.wordError, readingError);
     const { ticket } = bucket.model.reserve(this.#now, cost, Infinity, true);
-    // Rounding may have found the last bit of a token that the model, at rate 0, never will.
+    // Rounding may complete a token that the model, at rate 0, never completes.
     ticket.never = false;
     const isDelayed = reservation.delayMs > 0;
     if (cost === 0) ticket.spent = true;
@@ -612,7 +612,7 @@ class Run {
       return;
     }
 
-    // Where time stands still before a piece begins, its beginning is as good a now as now.
+    // Before a segment begins time stands still, so its beginning counts as now.
     const begun = this.#now > model["t0"] ? this.#now : model["t0"];
     const [lateNs, latestNs] = [this.#now - claim.untilNs, begun - claim.untilNs].map(Number);
     const lateError = claim.isDelayed ? claim.actErrorNs + 1 + Number(begun) * 2 ** -52 : 0;
@@ -624,7 +624,7 @@ class Run {
     const missing = model.burst - this.#tokens(bucket);
     const slack = this.#slack(bucket);
     const may = lateNs <= lateError && back > -error && missing > -slack && this.#overflow(bucket) <= slack;
-    // What was reserved three scales ago may be gone for good, but is never given back twice.
+    // A reservation of three scales ago may give nothing back, but never twice.
     const must = claim.scales < 3 && latestNs <= -lateError && back > error && missing > slack;
     if (wentBack ? !may : must) {
       throw new Error(
@@ -646,7 +646,7 @@ class Run {
 
   // The rest.
 
-  /** What goes back fills the bucket as it is now; the model would remember the excess for a larger burst. */
+  /** A refund fills the bucket as it is now; the model would remember the excess for a larger burst. */
   #capped({ model }: Bucket): void {
     model["z"] = model["floor"](model["reading"](this.#now));
   }
@@ -687,7 +687,7 @@ class Run {
       const { model } = bucket;
       if (what === "rate") model.setRate(this.#now, to);
       else {
-        // A new burst begins a new piece of the clock too, before which time stands still.
+        // A new burst begins a new segment too, before which time stands still.
         model["v0"] = model["reading"](this.#now);
         model["t0"] = model["clamped"](this.#now);
         model.setBurst(this.#now, to);
@@ -696,7 +696,7 @@ class Run {
     if (rounding === 0) return;
     limited.olderUnits = [unit, ...limited.olderUnits.slice(0, 1)];
     for (const bucket of limited.buckets) {
-      // A word farther behind than its scale can say may forget by how much.
+      // A word that is farther behind than its scale can express may forget by how much.
       const most = Math.min(this.#unit(limited), ...limited.olderUnits) * 2 ** 56;
       const overflow = this.#overflow(bucket);
       if (overflow !== Infinity && overflow + bucket.model.burst > most) this.#reset(bucket);
@@ -834,7 +834,7 @@ const parameters = {
 };
 
 describe("limiters that share a table", () => {
-  it.each(Object.entries(failed))("keep to what failed once: %s", (_, scenario) => play(scenario));
+  it.each(Object.entries(failed))("pass what failed once: %s", (_, scenario) => play(scenario));
 
   it("decide as the exact model does, within the rounding of their clocks", () => {
     fc.assert(fc.property(scenarios, (scenario) => play(scenario)), parameters);
@@ -871,7 +871,7 @@ describe("the bound", () => {
     { weight: 1, arbitrary: fc.record({ do: fc.constant("setBurst"), burst: bursts }) },
   ) as fc.Arbitrary<Act>;
 
-  /** Fails as soon as one key was admitted more than its burst and what has flowed since; returns how much it was. */
+  /** Fails as soon as a key was admitted more than its burst and what has flowed since; returns the most it was. */
   function follow(
     first: { rate: number; burst: number },
     key: Key | undefined,
@@ -912,7 +912,7 @@ describe("the bound", () => {
         bound ??= BigInt(burst) * PARTS * 1_000_000_000n - flowed();
         admitted += act.cost;
       } else {
-        // Not at an earlier time: no scale says how far a word may then be ahead.
+        // Not at an earlier time: a word may then be ahead by any amount.
         if (now < latest) moveTo(latest);
         error += READING * unit();
         flowedBefore = flowed();
@@ -946,7 +946,7 @@ describe("the bound", () => {
     expect(admitted).toBeGreaterThan(0);
   });
 
-  it("holds for a key that nobody touched for two changes of scale", () => {
+  it("holds for a key that was not used for two changes of scale", () => {
     const list: Act[] = [
       { do: "setRate", rate: 1 },
       { do: "allow", cost: 1 },
@@ -959,7 +959,7 @@ describe("the bound", () => {
     expect(follow({ rate: 0, burst: 1 }, "alice", list)).toBe(1);
   });
 
-  it("is seen to be broken by a limiter that admits one token too many", () => {
+  it("is broken by a limiter that admits one token too many", () => {
     const generous: Wrap = (limiter) =>
       changed(
         limiter,
@@ -995,7 +995,7 @@ describe("an exact boundary", () => {
   ];
 
   it.each(boundaries)(
-    "admits: at %d tokens/s, %d ms bring %d tokens, and hardly less time does not",
+    "admits: at %d tokens/s, %d ms bring %d tokens, and slightly less time does not",
     (rate, waitMs, tokens) => {
       const { clock, sluice } = home;
       for (const startMs of [0, 1, 0.000001, 12_345.678901, 86_400_000 * 10]) {
@@ -1004,7 +1004,7 @@ describe("an exact boundary", () => {
         for (const key of ["k", undefined]) {
           clock.set(startMs);
           expect(limiter.allow(key, tokens)).toBe(true);
-          // A nanosecond less is too soon, or at slow rates what 2^-40 tokens take.
+          // One nanosecond before is too soon; at slow rates, the time that 2^-40 tokens take.
           const little = Math.max(1e-6, (1000 / rate) * 2 ** -40);
           const { retryAfterMs } = limiter.peek(key, tokens);
           expect(retryAfterMs).toBeLessThanOrEqual(waitMs);
@@ -1020,7 +1020,7 @@ describe("an exact boundary", () => {
   );
 });
 
-// What a limiter answers or does otherwise.
+// Limiters with a fault each.
 
 function changed<Name extends keyof Limiter>(limiter: Limiter, name: Name, to: Limiter[Name]): Limiter {
   return new Proxy(limiter, {
@@ -1052,7 +1052,7 @@ describe("the comparison", () => {
       use,
     ]],
     [
-      "admits what is not there",
+      "admits without tokens",
       /granted with -1 tokens to spare/,
       (limiter) => changed(limiter, "allow", () => true),
       [use, use],
@@ -1079,7 +1079,7 @@ describe("the comparison", () => {
       });
     }, [{ do: "pass", ns: 1000 }, use, { do: "goBack", ns: 1 }, use]],
     [
-      "takes when it is only asked",
+      "takes on a peek",
       /peek.* wrote to the table/,
       (limiter) => changed(limiter, "peek", limiter.consume.bind(limiter)),
       [{ do: "peek", on: 0, cost: 1 }],
@@ -1098,13 +1098,13 @@ describe("the comparison", () => {
       consume,
     ]],
     [
-      "says a time to retry that is a nanosecond short",
+      "answers a retryAfterMs that is a nanosecond short",
       /would still be refused/,
       decision(({ retryAfterMs }) => ({ retryAfterMs: retryAfterMs - 1e-6 })),
       [use, consume],
     ],
     [
-      "says a time to retry that is a nanosecond long",
+      "answers a retryAfterMs that is a nanosecond long",
       /would be granted before/,
       decision(({ retryAfterMs }) => ({ retryAfterMs: retryAfterMs + 1e-6 })),
       [use, consume],

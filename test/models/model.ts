@@ -1,12 +1,12 @@
-// The limiters the slow and obvious way: one key, exact arithmetic, no table,
-// no rounding. Whatever the kernel answers is judged against these.
+// The limiters, slow and obvious: one key, exact arithmetic, no table and no
+// rounding. The kernel's answers are judged against these.
 //
 // ModelBucket counts in units so small that tokens and what flows in a whole
 // nanosecond are whole numbers of them; a new rate may need smaller ones.
 // ModelGuava needs 1 / rate and counts time in fractions instead.
 //
-// Nothing here remembers a reading of the clock: a time before the piece in
-// force began is that beginning, and adds nothing.
+// Nothing here remembers a reading of the clock: a time before the present
+// segment began counts as its beginning, and adds nothing.
 
 const NS_A_SECOND = 1_000_000_000n;
 
@@ -23,8 +23,8 @@ export function fractionOf(value: number): Fraction {
 }
 
 /**
- * The simplest fraction that rounds to a double: what someone meant who wrote
- * 1 / 86400, which is no double, and whose day should bring one whole token.
+ * The simplest fraction that rounds to a double. It is what 1 / 86400 means,
+ * which no double equals: a day should bring one whole token.
  */
 export function meantBy(value: number): Fraction {
   const { mantissa, power } = parts(value);
@@ -90,7 +90,7 @@ export interface ModelReservation {
   ticket: ModelTicket;
 }
 
-/** What `cancel` needs to know; opaque to a caller. */
+/** What `cancel` needs; opaque to a caller. */
 export interface ModelTicket {
   cost: bigint;
   /** Units a token in which `end` counts. */
@@ -117,8 +117,8 @@ export interface ModelBucketOptions {
   settles?: boolean;
   /**
    * Whether a wait is cut to whole nanoseconds before it is judged, as Go does:
-   * what lacks less than 1 ns of refill is then granted at once, above the
-   * bound. It matters only at rates near 1e9 and more.
+   * a call that is less than 1 ns early is then granted at once, above the bound.
+   * It matters only at rates near 1e9 and more.
    */
   cutsWaits?: boolean;
 }
@@ -134,7 +134,7 @@ export class ModelBucket {
   private unitsANs = 0n;
   private t0: bigint;
   private v0 = 0n;
-  /** Undefined: so long ago that the bucket is full under any burst, a key never seen. */
+  /** Undefined for a key never seen: the bucket is full under any burst. */
   private z: bigint | undefined;
   /** Goes up whenever the rate was infinite: what was reserved before is forgotten. */
   private era = 0;
@@ -180,8 +180,8 @@ export class ModelBucket {
   }
 
   /**
-   * Claims `cost` tokens that are there within `maxWaitNs` (a whole number or
-   * Infinity). `evenNever` also grants what a rate of 0 will never bring.
+   * Claims `cost` tokens if they are there within `maxWaitNs` (a whole number or
+   * Infinity). `evenNever` also grants tokens that a rate of 0 never brings.
    */
   reserve(nowNs: bigint, cost: number, maxWaitNs: number | bigint, evenNever = false): ModelReservation {
     const now = this.clamped(nowNs);
@@ -217,15 +217,15 @@ export class ModelBucket {
     return { granted: true, delayNs: quotient(lacking, this.unitsANs), ticket };
   }
 
-  /** Gives back what nobody reserved after it relies on. True if that was anything. */
+  /** Gives back what no later reservation relies on. True if that was more than 0. */
   cancel(nowNs: bigint, ticket: ModelTicket): boolean {
     const now = this.clamped(nowNs);
     if (ticket.spent) return false;
-    // Too late is for good, even if time then goes backwards.
+    // Too late stays too late, even if time then goes backwards.
     ticket.spent = true;
     if (ticket.era !== this.era || this.rateNow === Infinity) return false;
     if (ticket.untilNs !== undefined && now > ticket.untilNs) return false;
-    // A word that was reset, or a bucket long full again, is behind the end anyway.
+    // A word that was reset, or a bucket that is long full again, is behind the end anyway.
     const end = ticket.end * (this.scale / ticket.scale);
     const reservedSince = ticket.never || this.z === undefined ? 0n : larger(0n, this.z - end);
     const restore = ticket.cost * this.scale - reservedSince;
@@ -297,7 +297,7 @@ export class ModelBucket {
     return this.z === undefined ? full : larger(this.z, full);
   }
 
-  /** Units still lacking once taken, 0 at best; undefined if refused. A `maxWait` of undefined has no end. */
+  /** Units that are missing once taken, at least 0; undefined if refused. A `maxWait` of undefined is unlimited. */
   private take(nowNs: bigint, cost: number, maxWait: bigint | undefined, evenNever = false): bigint | undefined {
     if (this.rateNow === Infinity) return 0n;
     if (BigInt(cost) > this.burstTokens) return undefined;
@@ -325,10 +325,10 @@ export class ModelBucket {
  * Guava's bursty RateLimiter (SmoothRateLimiter.SmoothBursty): the next caller
  * pays, one second of permits can be stored, none are at first.
  *
- * It is the same word, counted in time rather than tokens: `paidUntil` is when
- * everything taken so far is paid for, never further back than one second. In
- * time neither stored permits nor debt change with the rate, which is what
- * Guava's scaling of them amounts to.
+ * It is the same word, counted in time instead of tokens: `paidUntil` is when
+ * everything taken so far is paid for, at most one second ago. Counted in time,
+ * neither stored permits nor debt change with the rate: Guava scales them to
+ * the same effect.
  */
 export class ModelGuava {
   private readonly startNs: bigint;
@@ -358,7 +358,7 @@ export class ModelGuava {
     return wait;
   }
 
-  /** Takes only if the wait is within `timeoutNs`; `delayNs` is the wait there is, granted or not. */
+  /** Takes only if the wait is within `timeoutNs`; `delayNs` is the wait, granted or not. */
   tryAcquire(nowNs: bigint, cost: number, timeoutNs: number | bigint): { granted: boolean; delayNs: number } {
     const now = larger(nowNs, this.startNs);
     const patient = timeoutNs === Infinity;

@@ -1,7 +1,7 @@
-// Windows the slow and obvious way: counts in maps by window or slot, moments
-// found by trying, exact in BigInt. No rings, no packed words, no estimates by
-// doubles. And an exact log, which knows no algorithm at all: it says how much
-// was admitted in the worst interval of a given length.
+// Windows, slow and obvious: counts in maps by window or slot, moments found by
+// trying, exact in BigInt; no rings, packed words or estimates in doubles. Also
+// an exact log, which knows no algorithm: it says how much was admitted in the
+// worst interval of a given length.
 
 import fc from "fast-check";
 import { type Limiter, ManualClock, type Reservation, Sluice } from "sluice";
@@ -18,7 +18,7 @@ function smaller(a: bigint, b: bigint): bigint {
 export interface WindowTicket {
   cost: bigint;
   place: bigint;
-  /** What the place counted once this was in it. */
+  /** The count of its place after it was added. */
   end: bigint;
   /** When it may act. */
   actNs: bigint;
@@ -26,7 +26,7 @@ export interface WindowTicket {
   isOpen: boolean;
 }
 
-/** One key of a window of any kind: counts by place, which is a window's or a slot's number. */
+/** One key of a window of any kind: counts by place, the number of a window or slot. */
 export abstract class ModelWindow {
   protected readonly counts = new Map<bigint, bigint>();
   protected newest = 0n;
@@ -45,7 +45,7 @@ export abstract class ModelWindow {
     return this.startNs + place * this.placeNs;
   }
 
-  /** The later of the present place and the one in which the last grant acts: nobody acts before that. */
+  /** The later of the present place and the one in which the last grant acts: no later call acts before that. */
   protected front(nowNs: bigint): bigint {
     return larger(this.placeAt(nowNs), this.newest);
   }
@@ -86,7 +86,7 @@ export abstract class ModelWindow {
     if (cost > 0n) this.put(nowNs, this.front(nowNs), cost);
   }
 
-  /** Takes the newest out first, over so many places. */
+  /** Takes `cost` out of the places from `from` down to `to`, the newest first. */
   protected takeOut(cost: bigint, from: bigint, to: bigint): void {
     for (let place = from; place >= to && cost > 0n; place--) {
       const some = smaller(cost, this.count(place));
@@ -107,7 +107,7 @@ export abstract class ModelWindow {
   }
 }
 
-/** A fixed window: a count for each. What is reserved never straddles two: the rest of a window lapses. */
+/** A fixed window: a count for each. A reservation never spans two: the rest of a window lapses. */
 export class ModelFixedWindow extends ModelWindow {
   firstNs(nowNs: bigint, cost: bigint): bigint | undefined {
     if (cost > this.limit) return undefined;
@@ -137,7 +137,7 @@ export class ModelFixedWindow extends ModelWindow {
   protected giveBack(nowNs: bigint, { cost, place, end, isAtOnce }: WindowTicket): void {
     let behind = 0n;
     for (let later = place + 1n; later <= this.newest; later++) behind += this.count(later);
-    // Of those in the same window, only such as wait for it have a turn to keep.
+    // In the same window, only reservations that wait for it have a turn to keep.
     if (!isAtOnce) behind += larger(0n, this.count(place) - end);
     this.refund(nowNs, larger(0n, cost - behind));
   }
@@ -188,7 +188,7 @@ export class ModelSlidingCounter extends ModelWindow {
   }
 }
 
-/** The window of `slots` slots: what the present slot and as many before it have seen. */
+/** The window of `slots` slots: the counts of the present slot and as many before it. */
 export class ModelSlottedWindow extends ModelWindow {
   private readonly slots: bigint;
 
@@ -254,7 +254,7 @@ export type WindowStep =
   | { do: "limit"; limit: number }
   | { do: "reset" }
   | { do: "pass"; ns: number }
-  /** To so many ns past the next multiple of `ns` since the beginning. */
+  /** Until `past` ns after the next multiple of `alignNs` since the beginning. */
   | { do: "align"; past: number };
 
 export interface Sizes {
@@ -320,8 +320,8 @@ export function toNs(ms: number): number {
 export const START_NS = 1_234_567;
 
 /**
- * Does the same to a limiter and to its model: the first difference, undefined
- * if there is none. `alignNs` is what 'align' steps align to.
+ * Does the same to a limiter and to its model. Returns the first difference, or
+ * undefined. `alignNs` is what 'align' steps align to.
  */
 export function firstDifference(
   make: (sluice: Sluice) => Limiter,

@@ -1,6 +1,6 @@
 /**
- * Threads that end in the middle of whatever they do: the others go on, and
- * nothing is lost but what the dead had taken.
+ * Threads that end in the middle of their work: the others go on, and only
+ * what the dead threads had taken is lost.
  */
 import { once } from "node:events";
 import type { Worker } from "node:worker_threads";
@@ -48,7 +48,7 @@ describe("1000 workers terminated at work", () => {
     survivor.on("error", (error) => expect(error).toBeUndefined());
     await until(() => Atomics.load(words, 1) > 0);
 
-    /** Both survivors decide, and the hot key has not been given too much. */
+    /** Both survivors decide, and the hot key has not been admitted too often. */
     let decisions = 0;
     const goOn = async (): Promise<void> => {
       const rounds = Atomics.load(words, 1);
@@ -113,7 +113,7 @@ describe("1000 workers terminated at work", () => {
       lined.limit * (Math.floor(seconds / (lined.windowMs / 1000)) + 1) + stats.limiters.lined.claimed,
     );
     expect(stats.limiters.lined.claimed).toBeGreaterThan(10_000);
-    // The key of a slow policy is never fresher than the crowd, so it kept its slot.
+    // The slow policy's key is never fresher than the crowd's keys, so it keeps its slot.
     expect(stats.limiters.slow).toMatchObject({ claimed: 1, evicted: 0 });
     expect(stats.limiters.slow.allowed).toBeLessThanOrEqual(slow.burst + slow.rate * seconds);
     expect(stats.limiters.slow.allowed).toBeGreaterThan(slow.burst);
@@ -123,7 +123,7 @@ describe("1000 workers terminated at work", () => {
 });
 
 describe("a thread number", { timeout: 60_000 }, () => {
-  /** Waits for a worker of test/workers/attached.js to answer. */
+  /** Resolves to the next answer of a worker. */
   async function answerOf(worker: Worker): Promise<unknown> {
     const [{ answer, error }] = await once(worker, "message");
     if (error) throw Object.assign(new Error(error.message), { code: error.code });
@@ -173,8 +173,8 @@ describe("a thread number", { timeout: 60_000 }, () => {
   });
 });
 
-describe("a thread that died with a lock in its hand", { timeout: 60_000 }, () => {
-  /** Its number in the table, and a thread id that nobody has. */
+describe("a thread that died while it held a lock", { timeout: 60_000 }, () => {
+  /** Its number in the table, and a thread id that is not in use. */
   const DEAD = 7;
   const DEAD_ID = 999_999;
 
@@ -243,12 +243,12 @@ describe("a thread that died with a lock in its hand", { timeout: 60_000 }, () =
   }
 
   const deaths: [string, { isBusy: boolean; isRenamed: boolean }][] = [
-    ["before it took a slot", { isBusy: false, isRenamed: false }],
-    ["with a slot that it had not renamed yet", { isBusy: true, isRenamed: false }],
-    ["with a slot that it had renamed", { isBusy: true, isRenamed: true }],
+    ["before it took a slot,", { isBusy: false, isRenamed: false }],
+    ["with a slot that it had not renamed yet,", { isBusy: true, isRenamed: false }],
+    ["with a slot that it had renamed,", { isBusy: true, isRenamed: true }],
   ];
   it.each(deaths)(
-    "%s stops those who need it, and nobody else, until it is buried",
+    "%s blocks only calls that need it, until it is buried",
     async (_, { isBusy, isRenamed }) => {
       const all = scene();
       const { sluice, table, at, words, longs, alice, old, victim, wordOf, lock, busy } = all;
@@ -260,7 +260,7 @@ describe("a thread that died with a lock in its hand", { timeout: 60_000 }, () =
       if (isRenamed) Atomics.store(longs, victim / 8, wordOf(alice));
       expect(sluice.audit()).toMatchObject({ clean: false, busy: Number(isBusy), locksHeld: 1, torn: 0, doubles: 0 });
 
-      // A renamed slot was the old key's no more; else it is, and its deciders wait with the claimer.
+      // Until the slot is renamed it is the old key's, whose callers wait too.
       const waiting = [ask(sluice, "alice"), ...(isBusy && !isRenamed ? [ask(sluice, old)] : [])];
       const before = sluice.stats().contended;
       await until(() =>
@@ -269,7 +269,7 @@ describe("a thread that died with a lock in its hand", { timeout: 60_000 }, () =
       decideElsewhere(all);
       expect(waiting.map((each) => each.isDone())).toEqual(waiting.map(() => false));
 
-      // Burying somebody else helps nobody, and takes nothing from the living.
+      // Burying another thread frees nothing of this one, nor of a living one.
       table.bury(DEAD_ID + 1);
       expect(Atomics.load(words, lock)).toBe(DEAD + 1);
       const living = at.LOCKS / 4 + ((lock - at.LOCKS / 4 + at.LOCK_BYTES / 4) % ((at.LOCK_COUNT * at.LOCK_BYTES) / 4));
@@ -283,7 +283,7 @@ describe("a thread that died with a lock in its hand", { timeout: 60_000 }, () =
       Atomics.store(words, living, 0);
       expect(sluice.audit()).toMatchObject({ clean: true, used: others + 501 - Number(isRenamed) });
 
-      // The old key lost its bucket only if its slot was taken.
+      // The old key loses its bucket only if its slot was taken.
       expect(sluice.limiter("p").peek(old).remaining).toBe(isRenamed ? 5 : 4);
       expect(sluice.limiter("p").peek("alice").remaining).toBe(4);
       all.close();
@@ -291,7 +291,7 @@ describe("a thread that died with a lock in its hand", { timeout: 60_000 }, () =
   );
 
   it.each([["of a key", true], ["of a slot that was empty", false]])(
-    "on the line %s gives it back when it is buried",
+    "on the line %s frees it when it is buried",
     async (_, isUsed) => {
       const sluice = Sluice.create({ capacity: 100, lineCapacity: 100, maxThreads: 16, clock: new ManualClock(500) });
       const limiter = sluice.slidingWindow("p", { limit: 5, windowMs: 1000, slots: 4 });
@@ -314,7 +314,7 @@ describe("a thread that died with a lock in its hand", { timeout: 60_000 }, () =
       expect(free & at.LINE_OWNER_BITS).toBe(0);
       Atomics.store(words, table.ownerAt(DEAD), DEAD_ID + 1);
       Atomics.store(words, line, free | (DEAD + 1));
-      // Whoever writes a line has said so before.
+      // A thread records which line it writes before it locks it.
       Atomics.store(words, (at.THREADS + DEAD * at.THREAD_BYTES + at.LANE_HELD) / 4, line * 4);
       expect(sluice.audit()).toMatchObject({ clean: false, locksHeld: 1 });
       const waiting = ask(sluice, "alice");
@@ -334,7 +334,7 @@ describe("a thread that died with a lock in its hand", { timeout: 60_000 }, () =
   );
 
   it.each([["HEADER_POLICY_LOCK", "tokenBucket"], ["POLICY_LOCK", "setRate"]] as const)(
-    "on its %s stops %s() until it is buried",
+    "on its %s blocks %s() until it is buried",
     async (name, ask) => {
       const all = scene();
       const { sluice, limiter, table, at, words } = all;

@@ -1,10 +1,10 @@
 // A crew: worker threads that attach to one table, wait at a gate, begin
-// together, and report what they did. And the numbers that seeded tests use.
+// together and report what they did. Also the random numbers of seeded tests.
 
 import { SHARE_ENV, Worker } from "node:worker_threads";
 import type { SluiceHandle } from "sluice";
 
-/** Flags of a job as the workers see them: word 0 opens the gate, word 1 ends the work, the rest count for one worker each. */
+/** Flags of a job as the workers see them: word 0 opens the gate, word 1 ends the work, each of the rest counts for one worker. */
 const GATE = 0;
 const STOP = 1;
 const COUNTS = 2;
@@ -35,7 +35,7 @@ export class Crew<Report> {
     this.#reports = reports;
   }
 
-  /** `size` workers that run `job` of a fixture with `options`; resolves when all stand at the gate. */
+  /** `size` workers that run `job` of a fixture with `options`; resolves when all wait at the gate. */
   static async hire<Report>(
     size: number,
     file: string,
@@ -73,7 +73,7 @@ export class Crew<Report> {
     Atomics.notify(this.#words, GATE);
   }
 
-  /** Asks those that work until they are told otherwise to come to an end. */
+  /** Ends jobs that run until they are stopped. */
   stop(): void {
     Atomics.store(this.#words, STOP, 1);
   }
@@ -85,7 +85,7 @@ export class Crew<Report> {
     return sum;
   }
 
-  /** What each worker reports, once all are done and have ended. */
+  /** What each worker reported, once all have ended. */
   async reports(): Promise<Report[]> {
     const reports = await Promise.all(this.#reports);
     await Promise.all(this.workers.map((worker) => worker.terminate()));
@@ -120,7 +120,7 @@ export function sum(numbers: readonly number[]): number {
   return numbers.reduce((a, b) => a + b, 0);
 }
 
-/** Lets the event loop turn until `isSo`. A test whose condition never comes fails by its time limit. */
+/** Runs the event loop until `isSo`. A test whose condition never comes fails by its time limit. */
 export async function until(isSo: () => boolean): Promise<void> {
   while (!isSo()) await new Promise((resolve) => setImmediate(resolve));
 }

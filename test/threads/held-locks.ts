@@ -1,13 +1,13 @@
-// A check on compiled Wasm: from taking a lock to releasing it, on every way
-// through the function, there is nothing at which V8 may stop a worker for good.
+// A check on compiled Wasm: from taking a lock to releasing it, on every path
+// through the function, there is nothing at which V8 may terminate a worker.
 //
 // It reads the stack listing that Binaryen writes, one instruction a line, and
-// follows control flow from each swap that takes a lock. What it does not
-// understand it refuses. A lock within a lock is followed by itself.
+// follows control flow from each swap that takes a lock. It refuses what it does
+// not understand. A lock within a lock is followed separately.
 
 export interface Instruction {
   op: string;
-  /** The label it opens or the label it jumps to; else what follows the name. */
+  /** The label that it opens or jumps to; else what follows the name. */
   operands: string;
   /** For a structure: where its `end` is; for an `if`, where its `else` is. */
   end?: number;
@@ -18,7 +18,7 @@ export interface Acquisition {
   function: string;
   /** Address of the lock: a constant, or a local and an offset from it. */
   lock: string;
-  /** True for a lock that holds a version while it is free. */
+  /** True for a lock word that contains a version while it is free. */
   isVersioned: boolean;
   /** Instructions that run while the lock is held. */
   held: number;
@@ -75,7 +75,7 @@ function arity(op: string): 0 | 1 | 2 | undefined {
   return /^i(32|64)\.(add|sub|mul|and|or|xor|shl|shr_[su])$/.test(op) ? 2 : undefined;
 }
 
-/** Where the expression begins whose last instruction is at `end`; undefined if it cannot be told. */
+/** Where the expression that ends at `end` begins; undefined if that is not known. */
 function beginningOf(code: Instruction[], end: number): number | undefined {
   let missing = 1;
   for (let i = end; i >= 0; i--) {
@@ -138,7 +138,7 @@ const forbidden = new Map<string, string>([
   ),
 ]);
 
-/** Every swap in a function that takes a lock, with what is wrong while it is held. A swap for 0 gives one back. */
+/** Every swap in a function that takes a lock, with what is wrong while it is held. A swap for 0 releases one. */
 export function acquisitions(wasm: WasmFunction): Acquisition[] {
   const all: Acquisition[] = [];
   wasm.code.forEach(({ op }, at) => {
@@ -189,7 +189,7 @@ function follow(wasm: WasmFunction, at: number): Acquisition {
     return undefined;
   };
 
-  // The lock was taken if the swap answers what a free one holds: find the branch that tells, and its side.
+  // The lock was taken if the swap returns the value of a free one: find the branch that tests this, and its side.
   const ways: number[] = [];
   let isTakenWhenZero = !isVersioned;
   let i = at + 1;

@@ -1,6 +1,6 @@
 /**
- * Many threads, one table: whatever they do at the same time, the sums are
- * exact. A test that saw no contention fails.
+ * Many threads on one table: whatever they do at the same time, the sums are
+ * exact. A test fails if it saw no contention.
  */
 import { type Key, ManualClock, Sluice } from "sluice";
 import { afterEach, describe, expect, it } from "vitest";
@@ -32,7 +32,7 @@ function sharedKeys(admitted: readonly (readonly number[])[]): number {
   return admitted[0].filter((_, key) => admitted.filter((own) => own[key] > 0).length > 1).length;
 }
 
-/** Plays a scene until it shows what it is about. A machine too busy to run two threads at once has 5 tries; a violation has none. */
+/** Runs a scene until it has seen contention. A machine that is too busy to run two threads at once gets 5 tries, a violation none. */
 async function untilSeen(scene: () => Promise<boolean>): Promise<void> {
   for (let tries = 0; tries < 5; tries++) if (await scene()) return;
   expect.fail("no contention in 5 tries");
@@ -139,7 +139,7 @@ describe("4 threads under a clock that the main thread moves", { timeout: 60_000
       const counted = crew.counted();
       if (counted > keys.length * most()) expect(counted, `leap ${leap}`).toBeLessThanOrEqual(keys.length * most());
       limiter.setRate(rates[below(rates.length)]);
-      // At 1e9 a key's word counts quarters of a token, and what is less is lost.
+      // At a rate of 1e9 a word counts quarters of a token and rounds down to them.
       if (limiter.rate === 1e9) losses++;
       const debts = buckets.map((bucket) => bucket.tokens()).filter((tokens) => tokens < 0);
       if (debts.length > 0) expect(debts, `after leap ${leap} from ${rate} to ${limiter.rate}`).toEqual([]);
@@ -156,7 +156,7 @@ describe("4 threads under a clock that the main thread moves", { timeout: 60_000
     expect(sluice.audit().clean).toBe(true);
   });
 
-  it("find every bucket full after a time without a limit, and no fuller", async () => {
+  it("find every bucket full, and not more than full, after an infinite rate", async () => {
     const clock = new ManualClock();
     const sluice = create({ capacity: 1000, clock });
     const burst = 50;
@@ -311,7 +311,7 @@ describe("4 threads on many keys", { timeout: 60_000 }, () => {
 });
 
 describe("4 threads that define policies", { timeout: 60_000 }, () => {
-  it("at the same time and of the same names get one policy a name", async () => {
+  it("at the same time and of the same names get one policy for each name", async () => {
     const count = 300;
     await untilSeen(async () => {
       const sluice = create({ capacity: 10_000, clock: new ManualClock() });
@@ -325,7 +325,7 @@ describe("4 threads that define policies", { timeout: 60_000 }, () => {
         Array.from({ length: count }, (_, i) => `p${i}`).sort(),
       );
       expect(sluice.audit()).toMatchObject({ clean: true, used: count });
-      // Whoever came first to a policy took its tokens: several threads were first somewhere.
+      // The first thread at a policy took its tokens: several threads were first somewhere.
       return admitted.filter((own) => own.some((each) => each > 0)).length > 1;
     });
   });
@@ -336,15 +336,15 @@ describe("a small table flooded by 4 threads", { timeout: 60_000 }, () => {
   const count = 100_000;
 
   /**
-   * Lets `ms` pass under the flood, step by step as it goes on; a key of it is
-   * fresh again after 1000. A thread may be stopped between its look at the clock
-   * and its claim, and then takes for a debt what others took meanwhile: less
-   * than 9000 in all keep even that fresher than a blocked key.
+   * Moves the clock by `ms` in steps while the flood goes on; its keys are fresh
+   * again after 1000. A thread that is preempted between reading the clock and its
+   * claim sees what others took meanwhile as debt. Less than 9000 in all keeps
+   * even such a key fresher than a blocked one.
    */
   async function flood(whenFull: "evict" | "deny" | "allow", ms: number) {
     const clock = new ManualClock();
     const sluice = create({ capacity: 1000, clock, whenFull });
-    // A key of the flood lacks at most one token in ten, a blocked key all that it had.
+    // A key of the flood lacks at most one token in ten, a blocked key its whole burst.
     sluice.tokenBucket("flood", { rate: 1, burst: 10 });
     const guard = sluice.tokenBucket("guard", { rate: 1e-9, burst: 1 });
     for (let i = 0; i < blocked; i++) expect(guard.allow(`blocked ${i}`)).toBe(true);
@@ -381,7 +381,7 @@ describe("a small table flooded by 4 threads", { timeout: 60_000 }, () => {
     };
   }
 
-  it("evicts what is nearest to fresh, counts it, and un-blocks no blocked key", () =>
+  it("evicts the slots nearest to fresh, counts them, and frees no blocked key", () =>
     untilSeen(async () => {
       const { total, audit, stats } = await flood("evict", 0);
       expect(total("admitted")).toBe(WORKERS * count);
@@ -391,13 +391,13 @@ describe("a small table flooded by 4 threads", { timeout: 60_000 }, () => {
         fullDenied: 0,
         fullAllowed: 0,
       });
-      // Whoever was given a slot and has none any more was evicted.
+      // A key that was given a slot and has none any more was evicted.
       expect(stats.evicted).toBe(WORKERS * count + blocked - audit.used);
       expect(audit.used).toBeGreaterThan(1000);
       return stats.contended > 0;
     }));
 
-  it("denies newcomers when told to, and counts them", () =>
+  it("refuses new keys with whenFull: 'deny', and counts them", () =>
     untilSeen(async () => {
       const { total, audit, stats, isShared } = await flood("deny", 8500);
       expect(total("refused")).toBeGreaterThan(0);
@@ -413,7 +413,7 @@ describe("a small table flooded by 4 threads", { timeout: 60_000 }, () => {
       return isShared && stats.claimed > 2 * audit.used;
     }));
 
-  it("admits newcomers uncounted when told to, and says how many", () =>
+  it("admits new keys uncharged with whenFull: 'allow', and counts them", () =>
     untilSeen(async () => {
       const { total, audit, stats, isShared } = await flood("allow", 8500);
       expect(total("admitted")).toBe(WORKERS * count);
