@@ -1084,7 +1084,7 @@ describe("the comparison", () => {
       (limiter) => changed(limiter, "peek", limiter.consume.bind(limiter)),
       [{ do: "peek", on: 0, cost: 1 }],
     ],
-    ["takes when it refuses", /check.* wrote to the table/, (limiter) =>
+    ["takes when it refuses", /consume.* wrote to the table/, (limiter) =>
       changed(limiter, "consume", (key, cost) => {
         const answer = limiter.consume(key, cost);
         if (!answer.allowed) limiter.charge(key, 1);

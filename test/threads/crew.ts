@@ -4,7 +4,7 @@
 import { SHARE_ENV, Worker } from "node:worker_threads";
 import type { SluiceHandle } from "sluice";
 
-/** Flags of a job as the workers see them: word 0 opens the gate, word 1 ends the work, each of the rest counts for one worker. */
+/** Flags of a job: word 0 opens the gate, word 1 ends the work, each of the others counts for one worker. */
 const GATE = 0;
 const STOP = 1;
 const COUNTS = 2;

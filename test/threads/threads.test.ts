@@ -32,7 +32,7 @@ function sharedKeys(admitted: readonly (readonly number[])[]): number {
   return admitted[0].filter((_, key) => admitted.filter((own) => own[key] > 0).length > 1).length;
 }
 
-/** Runs a scene until it has seen contention. A machine that is too busy to run two threads at once gets 5 tries, a violation none. */
+/** Runs a scene until it has seen contention: a busy machine gets 5 tries, a violation none. */
 async function untilSeen(scene: () => Promise<boolean>): Promise<void> {
   for (let tries = 0; tries < 5; tries++) if (await scene()) return;
   expect.fail("no contention in 5 tries");
