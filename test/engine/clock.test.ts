@@ -1,5 +1,5 @@
-// Clocks: the manual one moves as it is told, the precise one with nothing but
-// monotonic time.
+// Clocks: the manual one moves when it is set, the precise one with monotonic
+// time only.
 
 import { performance } from "node:perf_hooks";
 import { type Limiter, ManualClock, Sluice } from "sluice";
@@ -21,7 +21,7 @@ describe("a manual clock", () => {
     expect(clock.nowMs).toBe(0);
   });
 
-  it("tells nanoseconds apart", () => {
+  it("distinguishes nanoseconds", () => {
     const clock = new ManualClock();
     const limiter = Sluice.create({ capacity: 10, clock, maxThreads: 1 }).tokenBucket("test", { rate: 1e9, burst: 1 });
     for (let ns = 0; ns < 100; ns++) {
@@ -41,7 +41,7 @@ describe("a manual clock", () => {
     expect(limiter.allow("k")).toBe(true);
   });
 
-  it("drives several tables, and none that was closed", () => {
+  it("drives several tables, except those that were closed", () => {
     const clock = new ManualClock();
     const sluices = [1, 2, 3].map(() => Sluice.create({ capacity: 10, clock, maxThreads: 1 }));
     const limiters = sluices.map((sluice) => sluice.tokenBucket("test", { rate: 10, burst: 1 }));
@@ -52,7 +52,7 @@ describe("a manual clock", () => {
     expect(limiters[2].allow("k")).toBe(true);
   });
 
-  /** Every call that could grant something, on a bucket that is empty. */
+  /** Every call that could grant something, on an empty bucket. */
   const calls: Record<string, (limiter: Limiter) => boolean> = {
     allow: (limiter) => limiter.allow("k"),
     "allow of a handle": (limiter) => limiter.key("k").allow(),
@@ -80,7 +80,7 @@ describe("a manual clock", () => {
     }
   });
 
-  it("that goes to and fro thousands of times grants what one does that only goes on", () => {
+  it("that goes back and forth thousands of times grants the same as one that only goes forward", () => {
     const clock = new ManualClock();
     const limiter = Sluice.create({ capacity: 10, clock, maxThreads: 1 }).tokenBucket("test", { rate: 1000, burst: 5 });
     let admitted = 0;
@@ -96,7 +96,7 @@ describe("a manual clock", () => {
     expect(admitted).toBe(5 + latestMs);
   });
 
-  it("is understood alike by every call, however late it is", () => {
+  it("means the same to every call, at any time", () => {
     for (const ms of [1e10, 9e11, 2e12, 9.3e12, 1e13, 1e15, 1e100, 1e300, Number.MAX_VALUE]) {
       for (const [name, call] of Object.entries(calls)) {
         const clock = new ManualClock();
@@ -114,7 +114,7 @@ describe("a manual clock", () => {
     }
   });
 
-  it("lets a limiter be made and changed however late it is", () => {
+  it("lets a limiter be made and changed at any time", () => {
     for (const ms of [1e12, 9.3e12, 1e15, 1e300, Number.MAX_VALUE]) {
       const clock = new ManualClock(ms);
       const limiter = Sluice.create({ capacity: 10, clock, maxThreads: 1 }).tokenBucket("test", { rate: 10, burst: 3 });
@@ -133,7 +133,7 @@ describe("the precise clock", () => {
     vi.useRealTimers();
   });
 
-  it.each([-3_600_000, 3_600_000, -1e12, 1e12])("does not care when the wall clock is moved by %d ms", (by) => {
+  it.each([-3_600_000, 3_600_000, -1e12, 1e12])("ignores a wall clock that is moved by %d ms", (by) => {
     const limiter = Sluice.create({ capacity: 10, maxThreads: 1 }).tokenBucket("test", { rate: 1 / 86_400, burst: 2 });
     expect(limiter.allow("k", 2)).toBe(true);
     const before = limiter.peek("k").retryAfterMs;
@@ -149,7 +149,7 @@ describe("the precise clock", () => {
     expect(retryAfterMs).toBeGreaterThan(before - 60_000);
     limiter.setRate(1 / 43_200);
     expect(limiter.allow("k")).toBe(false);
-    // And a table made meanwhile counts as any.
+    // A table made meanwhile counts the same.
     const other = Sluice.create({ capacity: 10, maxThreads: 1 }).tokenBucket("test", { rate: 1 / 86_400, burst: 1 });
     expect([other.allow("k"), other.allow("k")]).toEqual([true, false]);
   });
@@ -170,7 +170,7 @@ describe("the precise clock", () => {
     expect(limiter.allow("k")).toBe(true);
   });
 
-  it("reads the same to some microseconds for whoever attaches, and does not go back", () => {
+  it("reads the same in every attached thread, to some microseconds, and does not go back", () => {
     const cell = new ClockCell(new SharedArrayBuffer(16), 0, 8);
     const epochNs = monotonicNs();
     const [a, b] = [new Clock("precise", epochNs, cell), new Clock("precise", epochNs, cell)];

@@ -11,7 +11,7 @@ function limiterOf(rate = 10, burst = 5): { clock: ManualClock; limiter: Limiter
   return { clock, sluice, limiter: sluice.tokenBucket("test", { rate, burst }) };
 }
 
-/** Tokens of 'k', fractions and debts too: what the time until it is full says. */
+/** Tokens of 'k', fractions and debts too, from the time until it is full. */
 function tokensOf(limiter: Limiter): number {
   return limiter.burst - Math.round(limiter.peek("k", 0).resetMs * limiter.rate * 1e3) / 1e6;
 }
@@ -124,7 +124,7 @@ describe("a reservation", () => {
     expect(sluice.audit().used).toBe(1);
   });
 
-  it("for longer than a clock lasts is refused, and a wait says why", async () => {
+  it("beyond the life of the clock is refused, and a wait says why", async () => {
     const { limiter } = limiterOf(1e-9, 1);
     limiter.allow("k");
     const { granted, delayMs } = limiter.reserve("k");
@@ -183,7 +183,7 @@ describe("a cancel", () => {
     }
   });
 
-  it("of what could act at once counts in that moment", () => {
+  it("of a reservation that acts at once counts in the same moment only", () => {
     const { clock, limiter } = limiterOf();
     const now = limiter.reserve("k", 2);
     expect(now.delayMs).toBe(0);
@@ -194,7 +194,7 @@ describe("a cancel", () => {
     expect(later.cancel()).toBe(false);
   });
 
-  it("gives back only what nobody has reserved behind it", () => {
+  it("gives back only what no later reservation took", () => {
     const { limiter } = limiterOf();
     limiter.allow("k", 5);
     const first = limiter.reserve("k", 3);
@@ -206,7 +206,7 @@ describe("a cancel", () => {
     expect(tokensOf(limiter)).toBe(-1);
   });
 
-  it("gives back nothing where all of it is reserved again", () => {
+  it("gives nothing back if later reservations took all of it", () => {
     const { limiter } = limiterOf();
     limiter.allow("k", 5);
     const first = limiter.reserve("k", 2);
@@ -228,7 +228,7 @@ describe("a cancel", () => {
     expect(tokensOf(limiter)).toBe(5);
   });
 
-  it("of what was refused, of 0, or at an infinite rate does nothing", () => {
+  it("of a refused reservation, of a cost of 0 or at an infinite rate does nothing", () => {
     const { limiter } = limiterOf();
     limiter.allow("k", 5);
     for (
@@ -244,7 +244,7 @@ describe("a cancel", () => {
     expect(tokensOf(limiter)).toBe(0);
   });
 
-  it("after an infinite rate gives back nothing, for what was reserved before is forgotten", () => {
+  it("after an infinite rate gives nothing back: reservations before it are forgotten", () => {
     for (let times = 1; times <= 4; times++) {
       const { limiter } = limiterOf();
       limiter.allow("k", 5);
@@ -259,7 +259,7 @@ describe("a cancel", () => {
     }
   });
 
-  it.each([1, 2, 3, 4, 5, 6, 7])("after %i changes of scale gives back no token that was reserved again", (changes) => {
+  it.each([1, 2, 3, 4, 5, 6, 7])("after %i changes of scale gives back no token reserved later", (changes) => {
     const { limiter } = limiterOf(10, 5);
     limiter.allow("k", 5);
     const first = limiter.reserve("k", 5);
@@ -284,7 +284,7 @@ describe("a cancel", () => {
     expect(reservation.cancel()).toBe(true);
   });
 
-  it("conserves tokens: whatever is reserved and cancelled, no more is ever there than if nothing had been", () => {
+  it("conserves tokens: any reservations and cancels leave at most as many as if there had been none", () => {
     fc.assert(
       fc.property(
         fc.array(
@@ -314,7 +314,7 @@ describe("a cancel", () => {
               expect(got > 1e-6).toBe(wentBack);
               returned += got;
             }
-            // What is there is at most the burst and what has flowed, less what is still taken.
+            // At most the burst and what has flowed, less what is still taken.
             expect(tokensOf(limiter)).toBeLessThanOrEqual(
               Math.min(5, 5 + (clock.nowMs * 10) / 1000 - taken + returned) + 1e-6,
             );
@@ -337,7 +337,7 @@ describe("disposing of a reservation", () => {
     expect(reservation.cancel()).toBe(false);
   });
 
-  it("leaves it charged if it could act, at once or by now", () => {
+  it("leaves it charged if it could already act", () => {
     const { clock, limiter } = limiterOf();
     limiter.reserve("k", 5)[Symbol.dispose]();
     expect(tokensOf(limiter)).toBe(0);

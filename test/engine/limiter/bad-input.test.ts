@@ -1,5 +1,5 @@
-// Wrong arguments to everything public: the documented error or the documented
-// answer, and a table that is as it was.
+// Wrong arguments to everything public: the documented error or answer, and an
+// unchanged table.
 //
 // Wrong values are RangeErrors, wrong types TypeErrors; the message names the
 // option, what was expected, and what came.
@@ -10,7 +10,7 @@ import { kernelConstants } from "../../../src/engine/table/kernel.js";
 
 const { at, setsOffset } = kernelConstants();
 
-/** Everything that somebody might pass, by how a message shows it. */
+/** Values that a caller might pass, by how a message shows them. */
 const things: Record<string, unknown> = {
   NaN: NaN,
   Infinity: Infinity,
@@ -118,7 +118,7 @@ beforeEach(() => {
   limiter.allow(undefined, 3);
 });
 
-/** All that a wrong call must leave alone: policies, slots, counts, time. */
+/** What a wrong call must not change: policies, slots, counts, time. */
 function state(): Record<string, unknown> {
   const bytes = Buffer.from(sluice.handle.memory.buffer);
   return {
@@ -131,7 +131,7 @@ function state(): Record<string, unknown> {
   };
 }
 
-/** What a call throws, a promise's rejection included; undefined if nothing. */
+/** What a call throws or rejects with; undefined if it does neither. */
 async function thrown(call: () => unknown): Promise<unknown> {
   try {
     await call();
@@ -141,7 +141,7 @@ async function thrown(call: () => unknown): Promise<unknown> {
   }
 }
 
-/** Fails unless `call` fails as `verdict` says, naming `option` and what came, and leaves everything as it was. */
+/** Fails unless `call` fails as `verdict` says, names `option` and the value, and changes nothing. */
 async function judge(
   verdict: Verdict,
   option: string,
@@ -152,13 +152,13 @@ async function judge(
   const before = state();
   const error = await thrown(call);
   if (verdict === "fine") {
-    // A limit of what there is, not of the argument: it is said by a code.
+    // A limit of the table, not of the argument, has a code.
     if (error !== undefined && !(error instanceof SluiceError) && (error as Error).message !== "a property was read") {
       throw new Error(`${what}: expected no error, got ${String(error)}`, { cause: error });
     }
     return;
   }
-  // A thing that throws when it is looked at says so itself; it must not be looked at halfway.
+  // A value that throws when it is read throws its own error, before anything has changed.
   if ((error as Error | undefined)?.message === "a property was read") return expect(state(), what).toEqual(before);
   const expected = verdict === "type" ? TypeError : RangeError;
   if (!(error instanceof expected)) {
@@ -177,7 +177,7 @@ async function judge(
   expect(state(), what).toEqual(before);
 }
 
-/** Public arguments: what they are called, what is right, and the calls that take them. */
+/** Public arguments: their names, what is right, and the calls that take them. */
 const arguments_: [option: string, right: Judge, calls: Record<string, (thing: never) => unknown>][] = [
   ["cost", COST, {
     "allow(key, cost)": (cost) => limiter.allow("a", cost),
@@ -279,7 +279,7 @@ const arguments_: [option: string, right: Judge, calls: Record<string, (thing: n
 
 let counter = 0;
 
-/** Makes a table only where it is small: what is right about its options is tested elsewhere. */
+/** Makes a table only if it is small: right options are tested elsewhere. */
 function created(options: Parameters<typeof Sluice.create>[0]): void {
   const { capacity, maxThreads = 1, lineCapacity = 1 } = options;
   if (
@@ -299,7 +299,7 @@ describe.each(
     Object.entries(calls).map(([call, take]) => [call, option, right, take] as const)
   ),
 )("%s", (call, option, right, take) => {
-  it("takes what is right, and says what is wrong without changing anything", async () => {
+  it("accepts right values, and reports wrong ones without changing anything", async () => {
     const failures: string[] = [];
     let wrong = 0;
     for (const [name, thing] of Object.entries(things)) {
@@ -317,7 +317,7 @@ describe.each(
   });
 });
 
-describe("options that are missing or are none", () => {
+describe("options that are missing or of a wrong type", () => {
   const calls: [string, string, () => unknown][] = [
     ["create()", "options", () => (Sluice.create as () => unknown)()],
     ["create(null)", "options", () => Sluice.create(null as never)],
@@ -339,7 +339,7 @@ describe("options that are missing or are none", () => {
     ["attach()", "handle", () => (Sluice.attach as () => unknown)()],
   ];
   it.each(calls)("%s is a TypeError about \"%s\"", async (what, option, call) => {
-    // Methods are taken off their objects above only to leave their arguments out.
+    // Methods are taken off their objects above only to call them without arguments.
     const bound: Record<string, () => unknown> = {
       "tokenBucket(name)": () => sluice.tokenBucket.call(sluice, "x", undefined as never),
       "tokenBucket()": () => sluice.tokenBucket.call(sluice, undefined as never, undefined as never),
@@ -355,7 +355,7 @@ describe("options that are missing or are none", () => {
 });
 
 describe("a batch", () => {
-  it("of what is no array of keys is a TypeError", async () => {
+  it("of anything but an array of keys is a TypeError", async () => {
     for (
       const keys of [
         null,
@@ -378,7 +378,7 @@ describe("a batch", () => {
     }
   });
 
-  it("with an output that is none, or too short, takes nothing", async () => {
+  it("with an output of a wrong type, or too short, takes nothing", async () => {
     for (const out of [null, 5, [], {}, "x", new Uint16Array(3), new ArrayBuffer(3), new Int8Array(3)]) {
       await judge("type", "out", out, "allowMany", () => limiter.allowMany(["a", "b"], 1, out as never));
     }
@@ -392,7 +392,7 @@ describe("a batch", () => {
     await judge("value", "cost", -1, "allowMany", () => limiter.allowMany(["a", "b"], -1, new Uint8Array(2)));
   });
 
-  it("of a key that is none among others says so, wherever it is", async () => {
+  it("with a wrong key among others reports it, wherever it is", async () => {
     for (
       const key of [
         null,
@@ -421,7 +421,7 @@ describe("a batch", () => {
 });
 
 describe("a handle", () => {
-  it("that is none, or of something else, is a TypeError", async () => {
+  it("of a wrong type is a TypeError", async () => {
     const { handle } = sluice;
     for (
       const wrong of [
@@ -445,7 +445,7 @@ describe("a handle", () => {
     }
   });
 
-  it("of a memory that is no table, or of another version, is said to be", () => {
+  it("of a memory without a table, or of another version, is reported", () => {
     const { handle } = sluice;
     const strange = new WebAssembly.Memory({ initial: 1, maximum: 1, shared: true });
     expect(() => Sluice.attach({ sluice: handle.sluice, memory: strange })).toThrow(
@@ -461,8 +461,8 @@ describe("a handle", () => {
   });
 });
 
-describe("the judge of this file", () => {
-  it("notices a call that says nothing, the wrong thing, or changes something", async () => {
+describe("the check of this file", () => {
+  it("notices a call that throws nothing, throws a wrong error, or changes something", async () => {
     const wrong = (option: string, thing: unknown, call: () => unknown): Promise<string> =>
       judge("value", option, thing, "it", call).then(() => "nothing", (error: Error) => error.message.split("\n")[0]);
     expect(await wrong("cost", -1, () => {})).toBe("it: expected a RangeError, got nothing");

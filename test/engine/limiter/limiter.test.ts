@@ -1,4 +1,4 @@
-// Decisions and what they say, as tables with a time axis. Rate 10/s and a
+// Decisions and their answers, as tables with a time axis. Rate 10/s and a
 // burst of 5 unless a table says otherwise: a token every 100 ms.
 
 import {
@@ -190,7 +190,7 @@ describe.each(Object.entries(ways))("a decision %s", (_, of) => {
       const where = `at ${atMs} ms, cost ${cost}`;
       const peeked = bucket.peek(cost);
       expect(peeked.allowed, where).toBe(expected[0]);
-      // What is peeked is as before the cost was taken.
+      // A peek answers as before the cost was taken.
       expect(bucket.peek(cost), where).toEqual(peeked);
       expect(toNs(bucket.consume(cost), rate < 0.001 || burst === MAX_COST), where).toEqual(
         decisionOf(burst, expected),
@@ -219,7 +219,7 @@ describe.each(Object.entries(ways))("a decision %s", (_, of) => {
 });
 
 describe("a batch", () => {
-  it.each([0, 1, 31, 32, 33, 64, 65, 1000])("of %i keys answers each of them", (length) => {
+  it.each([0, 1, 31, 32, 33, 64, 65, 1000])("of %i keys answers for each of them", (length) => {
     const limiter = Sluice.create({ capacity: 2000, clock: new ManualClock(), maxThreads: 1 }).tokenBucket("test", {
       rate: 10,
       burst: 1,
@@ -231,7 +231,7 @@ describe("a batch", () => {
     expect([...limiter.allowMany(keys)]).toEqual(keys.map(() => 0));
   });
 
-  it("takes array-likes and typed arrays, writes where it is told, and leaves the rest alone", () => {
+  it("takes array-likes and typed arrays, and writes only the elements of `out` that it answers", () => {
     const { limiter } = limiterOf(10, 1);
     expect([...limiter.allowMany(Float64Array.of(1, 2, 1))]).toEqual([1, 1, 0]);
     expect([...limiter.allowMany({ length: 2, 0: "x", 1: "x" })]).toEqual([1, 0]);
@@ -245,7 +245,7 @@ describe("a batch", () => {
     expect([...limiterOf(0, 1).limiter.allowMany(["a", "a", "b"])]).toEqual([1, 0, 1]);
   });
 
-  it("stops at a key that is none, after deciding for those before it", () => {
+  it("stops at a wrong key, after deciding for the keys before it", () => {
     const { limiter } = limiterOf(10, 1);
     const out = new Uint8Array(4).fill(9);
     expect(() => limiter.allowMany(["a", "b", null as never, "c"], 1, out)).toThrow(TypeError);
@@ -254,13 +254,13 @@ describe("a batch", () => {
   });
 });
 
-describe("settling", () => {
+describe("settling afterwards", () => {
   const bucketOf = (rate = 10, burst = 5): { clock: ManualClock; bucket: KeyedLimiter; limiter: Limiter } => {
     const { clock, limiter } = limiterOf(rate, burst);
     return { clock, limiter, bucket: limiter.key("k") };
   };
 
-  it("by a charge takes what is not there, which later calls wait out", () => {
+  it("by a charge goes into debt, which later calls wait out", () => {
     const { clock, bucket } = bucketOf();
     bucket.charge(8);
     expect(bucket.peek(0)).toEqual({ allowed: false, limit: 5, remaining: 0, retryAfterMs: 300, resetMs: 800 });
@@ -324,7 +324,7 @@ describe("settling", () => {
     expect(bucket.peek(0)).toEqual(before);
   });
 
-  it("by a reset fills the bucket, debts forgotten, as if it had never been used", () => {
+  it("by a reset fills the bucket and forgets debts, as if it had never been used", () => {
     const { bucket, limiter } = bucketOf();
     bucket.charge(1000);
     bucket.reset();
@@ -335,7 +335,7 @@ describe("settling", () => {
     expect(bucket.peek(0)).toEqual(limiter.peek("never seen", 0));
   });
 
-  it("of a key that was never seen by reset or refund writes nothing", () => {
+  it("by a reset or refund of a key that was never seen writes nothing", () => {
     const { limiter, sluice } = limiterOf();
     limiter.reset("k");
     limiter.refund("k", 3);
@@ -455,7 +455,7 @@ describe("changing a limiter", () => {
 });
 
 describe("a limiter", () => {
-  it("is the same for the same name and options, and is not made anew with others", () => {
+  it("is the same for the same name and options, and cannot be made with others", () => {
     const { sluice, limiter } = limiterOf();
     expect(sluice.tokenBucket("test", { rate: 10, burst: 5 })).toBe(limiter);
     expect(sluice.limiter("test")).toBe(limiter);
@@ -485,7 +485,7 @@ describe("a limiter", () => {
     },
   );
 
-  it("counts what it decided, and what it did not", () => {
+  it("counts its decisions, and nothing else", () => {
     const { sluice, limiter } = limiterOf();
     limiter.allow("a", 5);
     limiter.allow("a");
@@ -532,7 +532,7 @@ describe("a full table", () => {
     return { sluice, limiter, clock };
   };
 
-  it("that evicts admits newcomers and counts whom they cost", () => {
+  it("that evicts admits new keys and counts the evicted ones", () => {
     const { sluice, limiter } = fill("evict");
     const { evicted } = sluice.stats();
     for (let i = 0; i < 100; i++) expect(limiter.allow(`new ${i}`)).toBe(true);
@@ -540,7 +540,7 @@ describe("a full table", () => {
     expect(sluice.audit().clean).toBe(true);
   });
 
-  it("that denies refuses newcomers until somebody is fresh", () => {
+  it("that denies refuses new keys until another key is fresh", () => {
     const { sluice, limiter, clock } = fill("deny");
     let refused = 0;
     for (let i = 0; i < 100; i++) if (!limiter.allow(`new ${i}`)) refused++;
@@ -555,7 +555,7 @@ describe("a full table", () => {
     expect(sluice.audit().clean).toBe(true);
   });
 
-  it("that allows admits newcomers uncounted", () => {
+  it("that allows admits new keys uncharged", () => {
     const { sluice, limiter } = fill("allow");
     for (let i = 0; i < 100; i++) {
       expect(limiter.allow(`new ${i}`)).toBe(true);
@@ -589,7 +589,7 @@ describe("rates", () => {
 });
 
 describe("a Sluice", () => {
-  it("that was closed says so, once and for all", () => {
+  it("that was closed throws ERR_SLUICE_CLOSED from then on", () => {
     const { sluice } = limiterOf();
     sluice.close();
     sluice.close();

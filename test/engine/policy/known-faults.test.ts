@@ -1,4 +1,4 @@
-/** Faults that rate limiters have had: one case each, over every kind that it can concern. */
+/** Faults that rate limiters have had: one case each, for every kind that it can concern. */
 import { type Limiter, ManualClock, Sluice } from "sluice";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { ExactLog, toNs } from "../../models/window-models.js";
@@ -19,7 +19,7 @@ function create(options: Partial<Parameters<typeof Sluice.create>[0]> = {}): { s
 
 interface Kind {
   name: string;
-  /** A limiter that admits `most` at once and has them again after `ms`, if not before. */
+  /** A limiter that admits `most` at once and again after at most `ms`. */
   make: (sluice: Sluice, most: number, ms: number) => Limiter;
   isWindow?: true;
   isSliding?: true;
@@ -72,7 +72,7 @@ const kinds: Kind[] = [
 const DAY_MS = 86_400_000;
 
 describe.each(kinds)("a $name", ({ make, isSliding, isWindow }) => {
-  it("whose window has thirty days limits: 2^31 ms, timers and 32 bits end before that", () => {
+  it("with a window of thirty days limits, though that is more than 2^31 ms", () => {
     const { sluice, clock } = create();
     const limiter = make(sluice, 100, 30 * DAY_MS);
     clock.advance(1);
@@ -87,7 +87,7 @@ describe.each(kinds)("a $name", ({ make, isSliding, isWindow }) => {
     expect(limiter.allow("key")).toBe(false);
   });
 
-  it("is not poisoned by a negative or NaN cost, which is refused: no NaN gets into its state, nothing is refilled", () => {
+  it("refuses a negative or NaN cost: no NaN gets into its state, nothing is refilled", () => {
     const { sluice, clock } = create();
     const limiter = make(sluice, 5, 1000);
     limiter.allow("key", 3);
@@ -106,7 +106,7 @@ describe.each(kinds)("a $name", ({ make, isSliding, isWindow }) => {
     expect(limiter.peek("key").remaining).toBe(5);
   });
 
-  it("is not poisoned by a fractional or boundless cost, or one of another type, which is refused", () => {
+  it("refuses a fractional or infinite cost, or one of another type", () => {
     const { sluice } = create();
     const limiter = make(sluice, 5, 1000);
     for (const cost of [0.5, 1.5, Infinity, 2 ** 31, 2 ** 32, "2", null, true]) {
@@ -118,7 +118,7 @@ describe.each(kinds)("a $name", ({ make, isSliding, isWindow }) => {
     }
   });
 
-  it("is not poisoned by NaN as a rate, a limit, a time or a key", () => {
+  it("refuses NaN as a rate, a limit, a time or a key", () => {
     const { sluice, clock } = create();
     const limiter = make(sluice, 5, 1000);
     limiter.allow("key", 3);
@@ -132,7 +132,7 @@ describe.each(kinds)("a $name", ({ make, isSliding, isWindow }) => {
     expect(limiter.peek("key")).toEqual(before);
   });
 
-  it("charges nothing for a combination that another part denies", () => {
+  it("charges nothing for a combination that another entry refuses", () => {
     const { sluice } = create();
     const limiter = make(sluice, 5, 1000);
     const denies = sluice.tokenBucket("denies", { rate: 0, burst: 0 });
@@ -147,7 +147,7 @@ describe.each(kinds)("a $name", ({ make, isSliding, isWindow }) => {
     expect([limiter.peek("key"), limiter.peek()]).toEqual(before);
   });
 
-  it.each([-3_600_000, 3_600_000])("neither blocks nor frees anyone when the wall clock is set by %i ms", (shift) => {
+  it.each([-3_600_000, 3_600_000])("neither blocks nor frees a key when the wall clock is set by %i ms", (shift) => {
     const real = Date.now();
     const now = vi.spyOn(Date, "now").mockReturnValue(real);
     const { sluice, clock } = create();
@@ -168,7 +168,7 @@ describe.each(kinds)("a $name", ({ make, isSliding, isWindow }) => {
     }
   });
 
-  it("does not forget a key that is blocked because other keys came, while any other slot will do", () => {
+  it("does not forget a blocked key when other keys come, while another slot will do", () => {
     const { sluice } = create({ capacity: 2000, lineCapacity: 2000, maxThreads: 1 });
     const limiter = make(sluice, 100, 60_000);
     for (let i = 0; i < 20; i++) expect(limiter.allow(`blocked ${i}`, 100)).toBe(true);
@@ -177,7 +177,7 @@ describe.each(kinds)("a $name", ({ make, isSliding, isWindow }) => {
     for (let i = 0; i < 20; i++) expect(limiter.allow(`blocked ${i}`), `blocked ${i}`).toBe(false);
   });
 
-  it("gets its tokens though it is polled more often than they come, and no more", () => {
+  it("gets its tokens, and no more, if it is polled more often than they come", () => {
     const { sluice, clock } = create();
     const limiter = make(sluice, 1, 100);
     const admitted: number[] = [];
@@ -185,13 +185,13 @@ describe.each(kinds)("a $name", ({ make, isSliding, isWindow }) => {
       if (limiter.allow("key")) admitted.push(clock.nowMs);
       clock.advance(99);
     }
-    // One every other poll at worst: what the two counts see as too close waits for another one.
+    // One every other poll at worst: the estimate of two counts may make a call wait for another poll.
     const pause = isSliding ? 3 : 2;
     expect(admitted.every((ms, i) => i === 0 || ms - admitted[i - 1] <= pause * 99)).toBe(true);
     if (!isWindow) expect(admitted.every((ms, i) => i === 0 || ms - admitted[i - 1] >= 100)).toBe(true);
   });
 
-  it("never adds more than is missing, however long nobody came", () => {
+  it("never adds more than is missing, after any idle time", () => {
     const { sluice, clock } = create();
     const limiter = make(sluice, 5, 1000);
     limiter.allow("key", 2);
@@ -220,7 +220,7 @@ describe.each(kinds)("a $name", ({ make, isSliding, isWindow }) => {
 });
 
 describe.each(kinds.filter(({ isSliding }) => isSliding))("a $name", ({ make }) => {
-  it("lets no two full windows pass a boundary", () => {
+  it("never admits two full windows around a boundary", () => {
     const { sluice, clock } = create();
     const limiter = make(sluice, 10, 600);
     for (const boundary of [1600, 4000, 10_000]) {
@@ -235,7 +235,7 @@ describe.each(kinds.filter(({ isSliding }) => isSliding))("a $name", ({ make }) 
 });
 
 describe("a token bucket", () => {
-  it("of 1 token every 100 ms polled every 99 ms gets one at every other poll, then at every one that has caught up", () => {
+  it("of 1 token every 100 ms polled every 99 ms gets each token at the first poll after it came", () => {
     const { sluice, clock } = create();
     const limiter = sluice.tokenBucket("it", { rate: 10, burst: 2 });
     limiter.allow("key", 2);
@@ -244,11 +244,11 @@ describe("a token bucket", () => {
       clock.advance(99);
       if (limiter.allow("key")) admitted++;
     }
-    // 99 s bring 990 tokens, and not one of them is lost to rounding.
+    // 99 s bring 990 tokens; rounding loses none of them.
     expect(admitted).toBe(990);
   });
 
-  it("filled by a tiny share again and again does not creep above its burst", () => {
+  it("that is refilled by tiny shares does not creep above its burst", () => {
     const { sluice, clock } = create();
     const limiter = sluice.tokenBucket("it", { rate: 10, burst: 3 });
     for (let i = 0; i < 10_000; i++) {

@@ -1,5 +1,5 @@
-// Scales: the numbers that a policy's clock gets, what the kernel makes of
-// them, and what becomes of words when the scale changes.
+// Scales: the numbers of a policy's clock, how the kernel reads them, and what
+// happens to words when the scale changes.
 
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
@@ -90,7 +90,7 @@ function checkPiece(piece: Piece, nowNs: bigint): void {
   expect((piece.flags & at.FLAG_UNLIMITED) !== 0).toBe(rate === Infinity);
   expect(piece.dtLimit).toBeGreaterThanOrEqual(30n * 31_556_952n * 1_000_000_000n - 10n ** 18n / 100n);
   expect(piece.dtLimit).toBeGreaterThanOrEqual(29n * YEAR_NS);
-  // Nothing overflows in the kernel: neither the shifted time nor what may be added to the last reading.
+  // Nothing overflows in the kernel: neither the shifted time, nor the last reading and what may be added to it.
   expect(piece.preShift).toBe(Number(wide.QUICK_PRE_SHIFT));
   expect(piece.dtLimit << wide.QUICK_PRE_SHIFT).toBeLessThan(2n ** 64n);
   if (rate === 0 || rate === Infinity) {
@@ -123,7 +123,7 @@ describe("a first piece", () => {
     );
   });
 
-  it("is seen to be wrong when its multiplier is off, its clock too short or its burst another", () => {
+  it("fails the check with a wrong multiplier, a clock too short or another burst", () => {
     const piece = firstPiece({ extra: 0, rate: 10, burst: 10 }, 0n, 0, false, 0, limits);
     checkPiece(piece, 0n);
     for (
@@ -196,7 +196,7 @@ describe("the next piece", () => {
             expect(next.dtLimit).toBeGreaterThanOrEqual(29n * YEAR_NS);
             expect(next.burst).toBe(BigInt(wanted.burst) << BigInt(next.tokenShift));
             expect(next.burst).toBeLessThanOrEqual(wide.BURST_LIMIT);
-            // Hot calls take this for granted.
+            // Hot calls rely on this.
             expect(next.preShift).toBe(Number(wide.QUICK_PRE_SHIFT));
             if (next.generation === piece.generation) {
               again++;
@@ -283,7 +283,7 @@ function checkReading(policy: Policy, ms: number): void {
   // The arithmetic, bit for bit.
   expect(gained).toBe(flowed({ multiplier, preShift }, dt));
   if (policy.rate === 0 || policy.rate === Infinity) return;
-  // And the true rate: the same, but where the multiplier's last bit decides on which side of a half it is.
+  // The true rate: the same, except where the multiplier's last bit decides on which side of a half it is.
   const { over, under } = tokensANs(policy.rate);
   const parts = under << 67n;
   const exact = (dt * over) << BigInt(tokenShift - 2 + 67);
@@ -347,7 +347,7 @@ describe("the kernel", () => {
 describe("a change of scale", () => {
   const there = [1000, 1, 1e6, 0.001, 3e9, perDay(1), 50, 1e-9, 1e9, 0];
 
-  /** Buckets with all sorts of contents, by what they hold. */
+  /** Buckets with all sorts of contents, by their tokens. */
   function variety(policy: Policy, bucket: (key: Key) => Bucket, most: number): { name: string; bucket: Bucket }[] {
     const kinds: [string, number][] = [
       ["empty", 0],
@@ -403,7 +403,7 @@ describe("a change of scale", () => {
   );
 
   it.each([1, 2, 3, 4, 5, 6, 7])(
-    "leaves keys that nobody touched for %i changes what they had, less a unit",
+    "leaves keys that were not used for %i changes what they had, less a unit",
     (count) => {
       const { policy, bucket } = tableOf(1, 1000);
       const buckets = variety(policy, bucket, 1000);
@@ -455,7 +455,7 @@ describe("a change of scale", () => {
     }
   });
 
-  it("leaves a key that was never seen full, and one that is full full", () => {
+  it("keeps full a key that was never seen, and a full one", () => {
     const { policy, bucket } = tableOf(1, 1000);
     bucket("full").decide(policy.table.at.CONSUME, 1, 0);
     bucket("full").setTokens(1000);
@@ -479,7 +479,7 @@ describe("a change of scale", () => {
   });
 
   it.each([1000, 100_000, 131_000, 1_000_000])(
-    "remits no debt of up to 2^17 tokens, which every scale holds: of %i tokens",
+    "keeps a debt of up to 2^17 tokens, for which every scale has room: of %i tokens",
     (debt) => {
       const { policy, bucket } = tableOf(1e6, 1000);
       const { CONSUME, DEBT } = policy.table.at;
@@ -539,7 +539,7 @@ describe("an infinite rate", () => {
     expect(bucket("k").tokens()).toBe(1_000_000);
   });
 
-  it("is written over no word", () => {
+  it("writes no word", () => {
     const { policy, bucket, sluice } = tableOf(Infinity, 10);
     for (let i = 0; i < 20; i++) expect(bucket(i).decide(policy.table.at.CONSUME, 1000, 0)).toBe(true);
     expect(sluice.audit()).toMatchObject({ clean: true, used: 0 });

@@ -1,4 +1,4 @@
-// Keys: which names are one bucket and which are two.
+// Keys: which are one bucket and which are two.
 
 import { type Key, type Limiter, ManualClock, Sluice } from "sluice";
 import { describe, expect, it } from "vitest";
@@ -15,7 +15,7 @@ const many = "k".repeat(1 << 20);
 const bytes = (length: number, last = 0): Uint8Array =>
   Uint8Array.from({ length }, (_, i) => (i === length - 1 ? last : i & 0xff));
 
-/** Keys that must all be different; by what they show. */
+/** Keys that must all be different, by how they are shown. */
 const different: [name: string, key: Key][] = [
   ["''", ""],
   ["' '", " "],
@@ -87,7 +87,7 @@ const different: [name: string, key: Key][] = [
   ["another MB of bytes", bytes(1 << 20, 2)],
 ];
 
-/** Lengths around what fits a lane, and around the parts that a longer key is hashed in. */
+/** Lengths around those that fit the scratch, and around the chunks in which longer keys are hashed. */
 for (
   const length of [
     1,
@@ -176,7 +176,7 @@ describe("keys", () => {
     }
   });
 
-  it("of bytes are taken as they are when the call is made", () => {
+  it("of bytes are read when the call is made", () => {
     const { limiter } = limiterOf();
     const key = Uint8Array.of(1);
     const handle = limiter.key(key);

@@ -1,5 +1,5 @@
-// The plain SipHash against published outputs (test/vectors/siphash.json names
-// their sources), so that it may judge the kernel's.
+// The plain SipHash against published outputs (vectors/siphash.json names their
+// sources), so that it can judge the kernel's.
 
 import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
@@ -47,7 +47,7 @@ describe("the plain SipHash", () => {
     expect(got).toEqual(set.outputs);
   });
 
-  it("tells rounds, keys and messages apart", () => {
+  it("differs by rounds, keys and messages", () => {
     const [set] = vectors.sets;
     const message = new Uint8Array(9);
     const other = { ...set, key: "01" + set.key.slice(2) };
@@ -57,7 +57,7 @@ describe("the plain SipHash", () => {
     expect(output(set, message.subarray(1))).not.toBe(output(set, message));
   });
 
-  it("refuses a key that has not 16 bytes", () => {
+  it("refuses a key of other than 16 bytes", () => {
     expect(() => sipHash64(2, 4, new Uint8Array(15), new Uint8Array(0))).toThrow("\"key\" expected 16 bytes, got 15");
   });
 });

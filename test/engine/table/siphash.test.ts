@@ -1,5 +1,5 @@
-// The kernel's SipHash-1-3-128 against the plain one: what a key of any kind
-// and length becomes, and in which two sets it may lie.
+// The kernel's SipHash-1-3-128 against the plain one: the hash of a key of any
+// kind and length, and the two sets in which it may lie.
 
 import { type Key, ManualClock, Sluice } from "sluice";
 import { describe, expect, it } from "vitest";
@@ -39,7 +39,7 @@ function prepared(setCount = 96, thread = 1): { kernel: Kernel; bytes: Uint8Arra
   const kernel = instantiate(memory);
   kernel.enter(thread);
   const lane = at.THREADS + thread * at.THREAD_BYTES;
-  // What lies behind a key must not matter.
+  // The bytes behind a key must not matter.
   bytes.fill(0xa5, lane + at.LANE_BYTES, lane + at.LANE_BYTES + at.LANE_BYTES_MAX);
   const place = (): Place => ({
     word: new BigUint64Array(memory.buffer)[(lane + at.LANE_KEY) / 8],
@@ -87,7 +87,7 @@ describe("the kernel", () => {
     }
   });
 
-  it("hashes keys that fill its lane", () => {
+  it("hashes keys that fill its scratch", () => {
     const { kernel, bytes, lane, place } = prepared();
     for (const length of [255, 256, 257, 4095, 4096, at.LANE_BYTES_MAX - 1, at.LANE_BYTES_MAX]) {
       bytes.set(message(length), lane + at.LANE_BYTES);
@@ -96,13 +96,13 @@ describe("the kernel", () => {
     }
   });
 
-  it("does not read more than its lane", () => {
+  it("does not read beyond its scratch", () => {
     const { kernel } = prepared();
     expect(() => kernel.keyOfBytes(record(1), at.BYTES, at.LANE_BYTES_MAX + 1)).toThrow("unreachable");
     expect(() => kernel.keyEnd(record(1), at.LANE_PART, at.LANE_PART)).toThrow("unreachable");
   });
 
-  it("hashes keys in parts as if at once", () => {
+  it("hashes keys in chunks as if at once", () => {
     const { kernel, bytes, lane, place } = prepared();
     const part = at.LANE_PART;
     for (
@@ -149,7 +149,7 @@ describe("the kernel", () => {
     }
   });
 
-  it("is held to a reference that tells kinds, policies and hash keys apart", () => {
+  it("is compared with a reference that distinguishes kinds, policies and hash keys", () => {
     const places = new Set<bigint>();
     for (const kind of Object.values(KINDS)) {
       for (const policy of POLICIES) places.add(expected(HASH_KEY, policy, kind, message(9), 96, 2).word);

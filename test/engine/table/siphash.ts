@@ -1,5 +1,4 @@
-// SipHash-c-d the slow and plain way, on BigInt: the reference that the kernel's
-// hash is held against.
+// SipHash-c-d, slow and plain, on BigInt: the reference for the kernel's hash.
 //
 // Aumasson and Bernstein, "SipHash: a fast short-input PRF",
 // https://www.aumasson.jp/siphash/siphash.pdf; the 128-bit form follows the

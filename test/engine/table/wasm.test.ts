@@ -1,6 +1,6 @@
 /**
- * What the compiler made of the kernel: its surface, and that no lock is held
- * across anything at which V8 may stop a worker for good.
+ * The compiled kernel: its surface, and that no lock is held across anything at
+ * which V8 may terminate a worker.
  */
 import binaryen from "binaryen";
 import { readFileSync } from "node:fs";
@@ -130,7 +130,7 @@ describe("the compiled kernel", () => {
     ).toEqual([]);
   });
 
-  it("exports no global that anybody could set", () => {
+  it("exports no mutable global", () => {
     const { exports } =
       new (WebAssembly.Instance as new(module: object, imports: object) => { exports: Record<string, unknown> })(
         new Module(release),
@@ -193,12 +193,12 @@ describe("locks in the compiled kernel", () => {
     expect(locks(false)).toEqual([String(at.HEADER_POLICY_LOCK), "x+0", "x+0", `x+${at.POLICY_LOCK}`]);
     expect(new Set(locks(true))).toEqual(new Set(["x+0"]));
     expect(locks(true).length).toBeGreaterThan(1);
-    // Nothing else swaps an i32, but for the two of `recover` that give a lock back.
+    // Nothing else swaps an i32, except the two of `recover` that free a lock.
     expect(listing(release).match(/i32\.atomic\.rmw\.cmpxchg/g)).toHaveLength(all.length + 2);
     expect(listing(release)).not.toMatch(/atomic\.rmw(8|16|32)|i32\.atomic\.rmw\.(xchg|add|or|and|xor|sub)/);
   });
 
-  it("are held over straight lines only, to the release", () => {
+  it("are held over straight lines only", () => {
     const faults = functions.flatMap((each) => acquisitions(each)).flatMap(({ faults }) => faults);
     expect(faults).toEqual([]);
     for (const each of functions) for (const { held } of acquisitions(each)) expect(held).toBeGreaterThan(5);
@@ -253,7 +253,7 @@ describe("the check on locks", () => {
       ),
     ],
     [
-      "a release on each way",
+      "a release on each path",
       holding(`(if (local.get $n) (then (i32.atomic.store (local.get $lock) (i32.const 0)) (return (i32.const 2))))`),
     ],
     [
@@ -380,7 +380,7 @@ describe("the check on locks", () => {
       /call/,
     ],
     [
-      "a lock whose answer nobody looks at",
+      "a lock whose answer is not tested",
       `(module
       (import "env" "memory" (memory 1 1 shared))
       (func (export "f") (param $lock i32) (param $owner i32)
