@@ -1,4 +1,4 @@
-/** All or nothing over several limiters: what is refused charges nothing, and nothing is admitted too much. */
+/** All or nothing over several limiters: a refusal charges nothing, and too much is never admitted. */
 import fc from "fast-check";
 import { type Limiter, type Part, Sluice } from "sluice";
 import { describe, expect, it } from "vitest";
@@ -8,7 +8,7 @@ import { announceSeed, Crew, sum } from "../../threads/crew.js";
 
 const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
-/** One limiter of each kind whose charges can be taken back exactly. */
+/** A limiter of each kind whose charges can be given back exactly. */
 function everyKind(sluice: Sluice): Limiter[] {
   return [
     sluice.tokenBucket("tokens", { rate: 10, burst: 5 }),
@@ -23,7 +23,7 @@ function everyKind(sluice: Sluice): Limiter[] {
 
 const KEYS = ["a", 7, undefined];
 
-/** What every bucket of every limiter says, in full. */
+/** The full answers of every bucket of every limiter. */
 function everything(limiters: readonly Limiter[]): unknown[] {
   return limiters.flatMap((limiter) =>
     KEYS.flatMap((key) => [limiter.peek(key, 0), limiter.peek(key, 1), limiter.peek(key, 3)])
@@ -88,7 +88,7 @@ describe("all", () => {
     expect(refused).toBeGreaterThan(100);
   });
 
-  it("is admitted when retryAfterMs has passed and nobody else came", () => {
+  it("is admitted when retryAfterMs has passed and no other call came", () => {
     const seed = announceSeed("all, retry");
     let waited = 0;
     fc.assert(
@@ -133,7 +133,7 @@ describe("all", () => {
     });
   });
 
-  it("tells which part answers: the first that refuses, or the one with the fewest tokens left", () => {
+  it("names the part that answers: the first that refuses, or the one with the fewest tokens left", () => {
     const { sluice } = create();
     const user = sluice.tokenBucket("user", { rate: 1, burst: 3 });
     const tenant = sluice.tokenBucket("tenant", { rate: 1, burst: 10 });
@@ -164,7 +164,7 @@ describe("all", () => {
     });
   });
 
-  it("gives back what a refused combination took of a warm-up", () => {
+  it("gives back what a refused combination took from a warm-up", () => {
     const { sluice } = create();
     const warm = sluice.warmUp("warm", { rate: 10, warmupMs: 1000 });
     const closed = sluice.tokenBucket("closed", { rate: 0, burst: 0 });
@@ -173,7 +173,7 @@ describe("all", () => {
     expect(warm.peek("key")).toEqual(before);
   });
 
-  it("says never for a bucket that is asked twice for more than its burst", () => {
+  it("answers never for a bucket that is asked twice, for more than its burst in all", () => {
     const { sluice } = create();
     const bucket = sluice.tokenBucket("bucket", { rate: 1, burst: 3 });
     expect(sluice.all([[bucket, "key", 2], [bucket, "key", 2]])).toMatchObject({
@@ -182,7 +182,7 @@ describe("all", () => {
     });
   });
 
-  it("refuses parts of two tables, and what is no part", () => {
+  it("refuses parts of two tables, and values that are not parts", () => {
     const { sluice } = create();
     const here = sluice.tokenBucket("here", { rate: 1, burst: 1 });
     const there = create().sluice.tokenBucket("there", { rate: 1, burst: 1 });
@@ -198,7 +198,7 @@ describe("all", () => {
     expect(here.peek("key").remaining).toBe(1);
   });
 
-  it("refuses a cost that is no integer before it takes anything", () => {
+  it("refuses a cost that is not an integer before it takes anything", () => {
     const { sluice } = create();
     const bucket = sluice.tokenBucket("bucket", { rate: 1, burst: 1 });
     expect(() => sluice.all([[bucket, "key", 1], [bucket, "key", 0.5]])).toThrow(
@@ -223,7 +223,7 @@ describe("reserveAll", () => {
     expect(sluice.all([[fast, "key"], [slow, "key"]]).allowed).toBe(true);
   });
 
-  it("refuses what comes too late, names who refused, and charges none", () => {
+  it("refuses a delay beyond maxWaitMs, names the limiter that refused, and charges none", () => {
     const { sluice } = create();
     const limiters = everyKind(sluice);
     const slow = sluice.tokenBucket("slow", { rate: 1, burst: 1 });
@@ -244,7 +244,7 @@ describe("reserveAll", () => {
     });
   });
 
-  it("gives every part back on a cancel, once, what would have overflowed until then too", () => {
+  it("gives everything back on a cancel, once, and what would have overflowed until then", () => {
     const { sluice, clock } = create();
     const full = sluice.tokenBucket("full", { rate: 1, burst: 3 });
     const slow = sluice.tokenBucket("slow", { rate: 1, burst: 5 });
@@ -260,7 +260,7 @@ describe("reserveAll", () => {
     expect(sluice.all([[full, "key"], [slow, "key"]]).allowed).toBe(true);
   });
 
-  it("keeps what is cancelled too late, or disposed of when it could act", () => {
+  it("stays charged if it is cancelled too late, or disposed of when it could act", () => {
     const { sluice, clock } = create();
     const bucket = sluice.tokenBucket("bucket", { rate: 1, burst: 2 });
     const late = sluice.reserveAll([[bucket, "key"]]);
@@ -300,9 +300,9 @@ describe("reserveAll", () => {
     expect(bucket.peek("key")).toEqual(before);
   });
 
-  // A known limit, as docs/algorithms.md says: it would be better so, and is not.
+  // A known limit, documented in docs/algorithms.md: this would be better, and fails.
   it.fails.each(["sliding", "slotted"])(
-    "leaves a %s window open after a cancel that it had room for all along",
+    "leaves a %s window open after a cancel, for calls that had room all along",
     (name) => {
       const { sluice } = create();
       everyKind(sluice);
@@ -316,7 +316,7 @@ describe("reserveAll", () => {
 });
 
 describe("waitAll", () => {
-  it("holds nothing while it waits, and takes all parts when they have room", async () => {
+  it("reserves nothing while it waits, and takes from all when they have room", async () => {
     const { sluice, clock } = create();
     const fast = sluice.tokenBucket("fast", { rate: 10, burst: 1 });
     const slow = sluice.tokenBucket("slow", { rate: 1, burst: 1 });
@@ -337,7 +337,7 @@ describe("waitAll", () => {
     expect(fast.peek("key").remaining).toBe(0);
   });
 
-  it("waits on when somebody else took a part meanwhile", async () => {
+  it("waits on if another call took tokens meanwhile", async () => {
     const { sluice, clock } = create();
     const bucket = sluice.tokenBucket("bucket", { rate: 10, burst: 1 });
     bucket.allow("key");
@@ -368,7 +368,7 @@ describe("waitAll", () => {
     expect([bucket.peek("key"), other.peek("key")]).toEqual(before);
   });
 
-  it("refuses at once a deadline that it cannot meet, and what can never be", async () => {
+  it("rejects at once if it cannot meet its deadline, or never can succeed", async () => {
     const { sluice } = create();
     const bucket = sluice.tokenBucket("bucket", { rate: 10, burst: 1 });
     const stopped = sluice.tokenBucket("stopped", { rate: 0, burst: 1 });
@@ -456,7 +456,7 @@ describe("4 threads on shared parts", { timeout: 60_000 }, () => {
       [["tenant", "u", 1], ["user", "c", 1], ["global", undefined, 1]],
       [["global", undefined, 2], ["tenant", "u", 1]],
     ];
-    // Every bucket has been used once, so that none is as it was never seen.
+    // Every bucket has been used once, so that none is fresh.
     const used = new Map<string, number>();
     for (
       const [limiter, key] of [[user, "a"], [user, "b"], [user, "c"], [tenant, "t"], [tenant, "u"], [
@@ -486,10 +486,10 @@ describe("4 threads on shared parts", { timeout: 60_000 }, () => {
       const [name, key] = bucket.split(" ");
       const allowance = most[name as keyof typeof most];
       expect(count, bucket).toBeLessThanOrEqual(allowance);
-      // At rest nothing is left of what was refused.
+      // At rest, refused calls have left nothing behind.
       expect(left(name, key === "undefined" ? undefined : key), bucket).toBe(allowance - count);
     }
-    // Alone now, the rest of the allowance.
+    // Now alone: the rest of the allowance.
     const limiters = { user, tenant, global };
     const late = groups.map((group) => {
       let count = 0;
@@ -510,7 +510,7 @@ describe("4 threads on shared parts", { timeout: 60_000 }, () => {
   it("admit at rest what a charge that was taken back kept out for its moment", async () => {
     const most = 40_000;
     let contended = 0;
-    // On busy cores four threads may take turns: again, until they have met.
+    // On busy cores four threads may take turns: repeat until they have met.
     for (let round = 1; contended === 0; round++) {
       expect(round, "rounds without contention").toBeLessThan(30);
       const { sluice } = create();

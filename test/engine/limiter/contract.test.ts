@@ -1,4 +1,4 @@
-/** One contract, every kind of limiter: what holds for one of them holds for all. */
+/** One contract for every kind of limiter. */
 import { type Key, type Limiter, ManualClock, Sluice } from "sluice";
 import { afterEach, describe, expect, it } from "vitest";
 import { toNs } from "../../models/window-models.js";
@@ -21,9 +21,9 @@ interface Kind {
   kind: string;
   /** A limiter that admits `most` calls at once, `most` a second. */
   make: (sluice: Sluice, most: number, name?: string) => Limiter;
-  /** How many calls it admits at one moment, of `most`. */
+  /** How many of `most` calls it admits at one moment. */
   atOnce: (most: number) => number;
-  /** Whether what is reserved ahead and cancelled leaves no trace; else only that its time to act brings all back. */
+  /** True if a cancelled reservation leaves no trace; else all is back only at the time when it would have acted. */
   conserves: boolean;
   hasBurst: boolean;
   takesLine: boolean;
@@ -109,7 +109,7 @@ function drain(limiter: Limiter, key?: Key): number {
 }
 
 describe.each(kinds)("$kind", ({ make, atOnce, conserves, hasBurst, takesLine }) => {
-  it("admits its allowance at once for each key, whatever kind of key, and refuses from then on", () => {
+  it("admits its allowance at once for each key, of any type, and refuses from then on", () => {
     const { sluice } = create();
     const limiter = make(sluice, 5);
     for (const key of KEYS) {
@@ -124,7 +124,7 @@ describe.each(kinds)("$kind", ({ make, atOnce, conserves, hasBurst, takesLine })
     expect(sluice.audit()).toMatchObject({ clean: true, used: KEYS.length - 1 });
   });
 
-  it("answers the same by allow, consume, peek, allowMany, reserve and key handles", () => {
+  it("gives the same answer by allow, consume, peek, allowMany, reserve and key handles", () => {
     const { sluice, clock } = create();
     const ways: ((limiter: Limiter, key: Key) => boolean)[] = [
       (limiter, key) => limiter.allow(key),
@@ -149,7 +149,7 @@ describe.each(kinds)("$kind", ({ make, atOnce, conserves, hasBurst, takesLine })
     expect(counts.denied).toBeGreaterThan(100);
   });
 
-  it("decides for many in order as one by one, duplicates too", () => {
+  it("decides for many in order as one by one, duplicates included", () => {
     const { sluice } = create();
     const many = make(sluice, 3, "many");
     const alone = make(sluice, 3, "alone");
@@ -157,7 +157,7 @@ describe.each(kinds)("$kind", ({ make, atOnce, conserves, hasBurst, takesLine })
     expect([...many.allowMany(keys)]).toEqual(keys.map((key) => Number(alone.allow(key))));
   });
 
-  it("writes nothing by a peek, by a refusal or by a cost of 0", () => {
+  it("writes nothing on a peek, a refusal or a cost of 0", () => {
     const { sluice } = create();
     const limiter = make(sluice, 5);
     limiter.peek("never");
@@ -192,11 +192,11 @@ describe.each(kinds)("$kind", ({ make, atOnce, conserves, hasBurst, takesLine })
     clock.set(toNs(1123 + resetMs) / 1e6);
     expect(limiter.peek("key")).toEqual(limiter.peek("never seen"));
     expect(limiter.peek("key").resetMs).toBe(0);
-    // The slot may then be another's.
+    // The slot may then belong to another key.
     expect(sluice.audit()).toMatchObject({ used: 1, fresh: 1 });
   });
 
-  it("grants a reservation that acts at once or later, and gives it back by a cancel, once", () => {
+  it("grants a reservation that acts at once or later, and a cancel gives it back, once", () => {
     const { sluice, clock } = create();
     const limiter = make(sluice, 5);
     const now = limiter.reserve("key");
@@ -217,7 +217,7 @@ describe.each(kinds)("$kind", ({ make, atOnce, conserves, hasBurst, takesLine })
     expect(late.cancel()).toBe(false);
   });
 
-  it("gives a refund back, no more than was used, and makes a key new by a reset", () => {
+  it("gives a refund back, at most what was used, and a reset makes a key new", () => {
     const { sluice } = create();
     const limiter = make(sluice, 5);
     drain(limiter, "key");
@@ -235,7 +235,7 @@ describe.each(kinds)("$kind", ({ make, atOnce, conserves, hasBurst, takesLine })
     expect(sluice.audit().used).toBe(1);
   });
 
-  it("goes into debt by a charge, which later calls wait out", () => {
+  it("goes into debt on a charge, which later calls wait out", () => {
     const { sluice, clock } = create();
     const limiter = make(sluice, 5);
     limiter.charge("key", 12);
@@ -246,7 +246,7 @@ describe.each(kinds)("$kind", ({ make, atOnce, conserves, hasBurst, takesLine })
     expect(limiter.allow("key")).toBe(true);
   });
 
-  it("takes a new rate and a new burst, and says them", () => {
+  it("takes a new rate and a new burst, and reports them", () => {
     const { sluice, clock } = create();
     const limiter = make(sluice, 5);
     drain(limiter, "key");
@@ -269,7 +269,7 @@ describe.each(kinds)("$kind", ({ make, atOnce, conserves, hasBurst, takesLine })
     }
   });
 
-  it("has one bucket without a key, and it is nobody else's", () => {
+  it("has one bucket without a key, apart from all others", () => {
     const { sluice } = create();
     const limiter = make(sluice, 5);
     expect(drain(limiter)).toBe(atOnce(5));
@@ -280,7 +280,7 @@ describe.each(kinds)("$kind", ({ make, atOnce, conserves, hasBurst, takesLine })
     expect(limiter.allow()).toBe(true);
   });
 
-  it("settles waits in the order of arrival, charges nothing for those that cannot be, and leaves none hanging", async () => {
+  it("ends waits in order of arrival, charges nothing for impossible ones, and ends every wait", async () => {
     const { sluice, clock } = create();
     const limiter = make(sluice, 5);
     drain(limiter, "key");
@@ -329,12 +329,12 @@ describe.each(kinds)("$kind", ({ make, atOnce, conserves, hasBurst, takesLine })
         crew.work()
       ).then(sum);
 
-    /** Until threads have met: on a busy machine they may pass each other by for a while. */
+    /** Repeats until threads have met: on a busy machine that may take several tries. */
     const isQuiet = (round: number): boolean =>
       round === 1 || (sluice.stats().limiters.it.contended === 0 && round <= 10);
 
     if (atOnce(most) === 1) {
-      // Where one call is let through at a moment, threads contend for reservations.
+      // Where only one call passes at a moment, threads contend for reservations.
       let granted = 0;
       for (let round = 1; isQuiet(round); round++) {
         granted += await hire("reserves", 25_000);

@@ -1,4 +1,4 @@
-/** Fixed windows beside an exact count for each window, and what such windows are known for. */
+/** Fixed windows against an exact count for each window, and their known properties. */
 import fc from "fast-check";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import {
@@ -35,7 +35,7 @@ function difference(
 }
 
 describe("a fixed window", () => {
-  it("answers as an exact count for each window does, whatever is done to it", () => {
+  it("answers as an exact count for each window does, after any operations", () => {
     const seed = announceSeed("fixed window");
     fc.assert(
       fc.property(
@@ -97,7 +97,7 @@ describe("a fixed window", () => {
     expect(limiter.consume("key")).toEqual({ allowed: true, limit: 2, remaining: 1, retryAfterMs: 0, resetMs: 1000 });
   });
 
-  it.each([1, 30, 366])("of %i days really limits, and ends on its day", (days) => {
+  it.each([1, 30, 366])("of %i days limits, and ends on its day", (days) => {
     const { sluice, clock } = create();
     const limiter = sluice.fixedWindow("window", { limit: 100, windowMs: days * DAY_MS });
     expect(limiter.allow("key", 100)).toBe(true);
@@ -112,7 +112,7 @@ describe("a fixed window", () => {
     expect(limiter.allow("key")).toBe(false);
   });
 
-  it("begins at multiples of its length on the wall clock with align: 'wall', and never looks at that clock again", () => {
+  it("with align: 'wall' begins at multiples of its length on the wall clock, which it reads only once", () => {
     const now = vi.spyOn(Date, "now").mockReturnValue(1_700_000_000_000 + 12_345);
     const { sluice, clock } = create(777);
     const limiter = sluice.fixedWindow("window", { limit: 1, windowMs: 60_000, align: "wall" });
@@ -135,14 +135,14 @@ describe("a fixed window", () => {
     expect(limiter.peek("key").retryAfterMs).toBe(60_000);
   });
 
-  it("refuses another align than 'wall'", () => {
+  it("refuses an align other than 'wall'", () => {
     const { sluice } = create();
     expect(() => sluice.fixedWindow("window", { limit: 1, windowMs: 1000, align: "week" as "wall" })).toThrow(
       "\"align\" expected 'wall', got \"week\"",
     );
   });
 
-  it("lets twice its limit pass around a boundary, and never more in any interval of its length", () => {
+  it("admits twice its limit around a boundary, and never more in any interval of its length", () => {
     const { sluice, clock } = create(1000);
     const limit = 10;
     const limiter = sluice.fixedWindow("window", { limit, windowMs: 1000 });
@@ -194,7 +194,7 @@ describe("a fixed window", () => {
     expect(limiter.peek("key").remaining).toBe(8);
   });
 
-  it("answers as its model when only raised, at any time", () => {
+  it("answers as its model does when it is only raised, at any time", () => {
     const seed = announceSeed("fixed window, raised");
     fc.assert(
       fc.property(
@@ -209,7 +209,7 @@ describe("a fixed window", () => {
     );
   });
 
-  it("owes the next windows nothing when its limit is lowered below what was used", () => {
+  it("leaves no debt to later windows when its limit is lowered below what was used", () => {
     const { sluice, clock } = create();
     const limiter = sluice.fixedWindow("window", { limit: 10, windowMs: 1000 });
     limiter.allow("key", 8);
@@ -226,11 +226,11 @@ describe("a fixed window", () => {
     expect(limiter.reserve("key", 10)).toMatchObject({ granted: true, delayMs: 1000 });
     limiter.setBurst(20);
     clock.advance(1000);
-    // Ten act now that were reserved.
+    // Ten reservations act now.
     expect(limiter.peek("key").remaining).toBeLessThanOrEqual(10);
   });
 
-  it("of a limit of 0 answers a cost of 0 though it is in debt", () => {
+  it("with a limit of 0 and in debt admits a cost of 0", () => {
     const { sluice } = create();
     const limiter = sluice.fixedWindow("window", { limit: 5, windowMs: 1000 });
     limiter.allow("key", 3);
@@ -239,14 +239,14 @@ describe("a fixed window", () => {
     expect(() => limiter.peek("key", 0)).not.toThrow();
   });
 
-  it("of a limit of 0 admits only a cost of 0", () => {
+  it("with a limit of 0 admits only a cost of 0", () => {
     const { sluice } = create();
     const limiter = sluice.fixedWindow("window", { limit: 0, windowMs: 1000 });
     expect(limiter.consume("key")).toMatchObject({ allowed: false, retryAfterMs: Infinity });
     expect(limiter.allow("key", 0)).toBe(true);
   });
 
-  it("never reserves across a boundary: what does not fit into a window begins the next", () => {
+  it("never reserves across a boundary: a cost that does not fit into a window goes to the next", () => {
     const { sluice, clock } = create();
     const limiter = sluice.fixedWindow("window", { limit: 10, windowMs: 1000 });
     limiter.allow("key", 7);
@@ -260,7 +260,7 @@ describe("a fixed window", () => {
     expect(limiter.peek("key").remaining).toBe(9);
   });
 
-  it("gives back what a cancelled reservation took of a later window", () => {
+  it("gives back what a cancelled reservation took from a later window", () => {
     const { sluice, clock } = create();
     const limiter = sluice.fixedWindow("window", { limit: 10, windowMs: 1000 });
     limiter.allow("key", 10);
@@ -271,8 +271,8 @@ describe("a fixed window", () => {
     expect(limiter.peek("key").remaining).toBe(10);
   });
 
-  // A known limit, as docs/algorithms.md says: it would be better so, and is not.
-  it.fails("gives back the rest of the window that a cancelled reservation let lapse", () => {
+  // A known limit, documented in docs/algorithms.md: this would be better, and fails.
+  it.fails("gives back the rest of the window that a cancelled reservation gave up", () => {
     const { sluice } = create();
     const limiter = sluice.fixedWindow("window", { limit: 10, windowMs: 1000 });
     limiter.allow("key", 7);
@@ -280,7 +280,7 @@ describe("a fixed window", () => {
     expect(limiter.peek("key").remaining).toBe(3);
   });
 
-  it("pays a debt from the windows to come, and takes a refund back to none used", () => {
+  it("pays a debt from later windows, and a refund gives back at most what was used", () => {
     const { sluice, clock } = create();
     const limiter = sluice.fixedWindow("window", { limit: 10, windowMs: 1000 });
     limiter.charge("key", 25);
@@ -296,7 +296,7 @@ describe("a fixed window", () => {
     expect(limiter.peek("key").remaining).toBe(10);
   });
 
-  it("lets those who wait in at the boundary, in order, and gives an aborted place to the one behind", async () => {
+  it("ends waits at the boundary, in order, and passes the place of an aborted wait to the next", async () => {
     const { sluice, clock } = create();
     const limiter = sluice.fixedWindow("window", { limit: 2, windowMs: 1000 });
     limiter.allow("key", 2);
@@ -323,7 +323,7 @@ describe("a fixed window", () => {
     expect(limiter.peek("key").remaining).toBe(1);
   });
 
-  it("refuses limits that have no room in a word for thirty years, and says how much has", () => {
+  it("refuses limits for which a word has no room over thirty years, and names the largest", () => {
     const { sluice } = create();
     expect(() => sluice.fixedWindow("window", { limit: 2 ** 31 - 1, windowMs: 1 })).toThrow(
       /^"limit" expected at most \d+ for a fixedWindow of 1 ms, got 2147483647$/,

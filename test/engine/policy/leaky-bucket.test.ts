@@ -1,4 +1,4 @@
-/** The leaky bucket: as a meter beside the exact token bucket, as a queue beside a plain list of departures. */
+/** The leaky bucket: as a meter against the exact token bucket, as a queue against a plain list of departures. */
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { ModelBucket } from "../../models/model.js";
@@ -8,7 +8,7 @@ import { announceSeed } from "../../threads/crew.js";
 
 const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
-// Rates whose nanoseconds are whole units of the kernel's scale, so that it rounds nothing and neither need we.
+// Rates whose nanoseconds are whole units of the kernel's scale, so that nothing is rounded.
 const exactRates = fc.constantFrom(1, 10, 1000, 1e6);
 
 type MeterStep = { do: "allow" | "consume" | "charge" | "refund" | "reserve"; cost: number } | {
@@ -56,7 +56,7 @@ function meterDifference(
       const isFull = model.isFresh(now);
       const gave = ahead.cancel();
       const gives = model.cancel(now, ticket.ticket);
-      // Nothing goes back into a full bucket.
+      // A full bucket takes nothing back.
       if (gave !== (gives && !isFull)) return `${at}gave back ${gave}, the model ${gives}`;
     } else if (step.do === "charge") {
       limiter.charge("key", step.cost);
@@ -91,7 +91,7 @@ function meterDifference(
 }
 
 describe("a leaky bucket as a meter", () => {
-  it("answers as a token bucket of that rate and burst, whatever is done to it", () => {
+  it("answers as a token bucket of that rate and burst, after any operations", () => {
     const seed = announceSeed("leaky meter");
     fc.assert(
       fc.property(
@@ -106,7 +106,7 @@ describe("a leaky bucket as a meter", () => {
     );
   });
 
-  it("is told from a bucket of another burst", () => {
+  it("is distinguished from a bucket of another burst", () => {
     expect(meterDifference(10, 5, [{ do: "allow", cost: 5 }, { do: "consume", cost: 1 }])).toBeUndefined();
     expect(meterDifference(10, 5, [{ do: "consume", cost: 1 }], 6)).toMatch("4 remain, the model 5");
     expect(meterDifference(10, 5, [{ do: "allow", cost: 5 }], 4)).toMatch("allowed true");
@@ -144,7 +144,7 @@ describe("a leaky bucket as a meter", () => {
 });
 
 describe("a leaky bucket as a queue", () => {
-  it("lets its callers out one by one at its rate: 0, 1 / rate, 2 / rate", () => {
+  it("releases callers one by one at its rate: 0, 1 / rate, 2 / rate", () => {
     const { sluice } = create();
     const limiter = sluice.leakyBucket("queue", { rate: 10, queue: 5 });
     const delays = Array.from({ length: 7 }, () => limiter.reserve("key"));
@@ -152,7 +152,7 @@ describe("a leaky bucket as a queue", () => {
     expect(delays.map((each) => each.delayMs)).toEqual([0, 100, 200, 300, 400, 500, 600]);
   });
 
-  it("departs as a plain list of departures does: one interval after the last, none while the queue is full", () => {
+  it("agrees with a plain list of departures: one interval after the last, none while the queue is full", () => {
     const seed = announceSeed("leaky queue");
     let full = 0;
     fc.assert(
@@ -177,7 +177,7 @@ describe("a leaky bucket as a queue", () => {
             expect(toNs(reservation.delayMs)).toBe(departsNs - nowNs);
             if (isFull) full++;
             else departures.push(departsNs);
-            // Nobody waits beyond the queue, in whole intervals.
+            // No wait exceeds the queue, in whole intervals.
             expect(departures.filter((ns) => ns > nowNs).length).toBeLessThanOrEqual(Math.max(queue, 0));
           }
           expect(departures.every((ns, i) => i === 0 || ns - departures[i - 1] >= intervalNs)).toBe(true);
@@ -190,7 +190,7 @@ describe("a leaky bucket as a queue", () => {
     expect(full).toBeGreaterThan(20);
   });
 
-  it("settles its waits first in, first out, each at its own moment", async () => {
+  it("ends its waits first in, first out, each at its own moment", async () => {
     const { sluice, clock } = create();
     const limiter = sluice.leakyBucket("queue", { rate: 10, queue: 4 });
     const out: string[] = [];
@@ -207,7 +207,7 @@ describe("a leaky bucket as a queue", () => {
     expect(out).toEqual(["a 1000", "b 1100", "c 1200", "d 1300", "e 1400"]);
   });
 
-  it("refuses at once whom it has no place for, and charges nothing for it", async () => {
+  it("refuses at once a caller for whom it has no place, and charges nothing", async () => {
     const { sluice, clock } = create();
     const limiter = sluice.leakyBucket("queue", { rate: 10, queue: 2 });
     const waits = [limiter.wait("key"), limiter.wait("key"), limiter.wait("key")];
@@ -240,7 +240,7 @@ describe("a leaky bucket as a queue", () => {
     expect(limiter.reserve("key").granted).toBe(false);
   });
 
-  it("frees the place of a wait that is aborted, and those behind it move up", async () => {
+  it("frees the place of an aborted wait, and later ones move up", async () => {
     const { sluice, clock } = create();
     const limiter = sluice.leakyBucket("queue", { rate: 10, queue: 3 });
     const abort = new AbortController();
@@ -263,7 +263,7 @@ describe("a leaky bucket as a queue", () => {
     expect(out).toEqual(["a 1000", "b gave up", "c 1100", "d 1200", "e 1300"]);
   });
 
-  it("allows only when one may leave at once, and nobody before those who wait", () => {
+  it("allows only when a caller may leave at once, after all that wait", () => {
     const { sluice, clock } = create();
     const limiter = sluice.leakyBucket("queue", { rate: 10, queue: 5 });
     expect(limiter.allow("key")).toBe(true);
@@ -276,7 +276,7 @@ describe("a leaky bucket as a queue", () => {
     expect(limiter.allow("key")).toBe(true);
   });
 
-  it("of no length takes only who may leave at once", async () => {
+  it("of length 0 takes only callers that may leave at once", async () => {
     const { sluice, clock } = create();
     const limiter = sluice.leakyBucket("queue", { rate: 10, queue: 0 });
     await limiter.wait("key");
@@ -285,14 +285,14 @@ describe("a leaky bucket as a queue", () => {
     await limiter.wait("key");
   });
 
-  it("with a burst lets that many leave together, and queues behind them", () => {
+  it("with a burst releases that many together, and queues the rest", () => {
     const { sluice } = create();
     const limiter = sluice.leakyBucket("queue", { rate: 10, burst: 3, queue: 2 });
     expect(Array.from({ length: 6 }, () => limiter.reserve("key").delayMs)).toEqual([0, 0, 0, 100, 200, 300]);
     expect(limiter.reserve("key").granted).toBe(false);
   });
 
-  it("takes a new rate for those who wait, and keeps its length", async () => {
+  it("applies a new rate to waiting callers, and keeps its length", async () => {
     const { sluice, clock } = create();
     const limiter = sluice.leakyBucket("queue", { rate: 10, queue: 2 });
     const out: number[] = [];
@@ -311,7 +311,7 @@ describe("a leaky bucket as a queue", () => {
     expect(Array.from({ length: 5 }, () => limiter.reserve("key").granted)).toEqual([true, true, true, false, false]);
   });
 
-  it("of rate 0 lets its burst out once, and says never", async () => {
+  it("of rate 0 releases its burst once, and then answers never", async () => {
     const { sluice } = create();
     const limiter = sluice.leakyBucket("queue", { rate: 0, queue: 3 });
     await limiter.wait("key");

@@ -1,5 +1,5 @@
-// The word of leased tokens: step by step against a model, by age of its tokens,
-// and under threads that race for it.
+// The word of leased tokens: step by step against a model, by the age of its
+// tokens, and under threads that race for it.
 
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
@@ -66,7 +66,7 @@ class Leases {
 
 const stepOf = (ms: number): number => Math.floor(Math.round(ms * 1e6) / 2 ** 21);
 
-/** What the word is to do, with a field for each thing. */
+/** A model of the word, with a field for each thing. */
 class ModelWord {
   #end = 0;
   #tokens = 0;
@@ -172,7 +172,7 @@ const steps: fc.Arbitrary<Step> = fc.oneof(
 ) as fc.Arbitrary<Step>;
 
 describe("a word of leased tokens", () => {
-  it("does what its model does, and no token is spent later than two lives after it was sent for", () => {
+  it("does what its model does, and spends no token later than two lives after it was requested", () => {
     const seed = announceSeed("leased words");
     let spentOld = 0;
     fc.assert(
@@ -182,9 +182,9 @@ describe("a word of leased tokens", () => {
         (all, startMs) => {
           const leases = new Leases({ startMs });
           const models = KEYS.map(() => new ModelWord());
-          /** Tokens by when they were sent for, the oldest first, as they are taken to be spent. */
+          /** Tokens by the time at which they were requested, the oldest first: the order in which they are spent. */
           const lots: { tokens: number; sentMs: number }[][] = KEYS.map(() => []);
-          /** When the last deposit was sent for: one asks at a time, so they come in order. */
+          /** When the last deposit was requested: one thread asks at a time, so they come in order. */
           const sent = KEYS.map(() => 0);
           try {
             for (const step of all) {
@@ -231,7 +231,7 @@ describe("a word of leased tokens", () => {
               const { state, left, untilEndMs } = leases.look(key);
               expect({ state, left }).toEqual({ state: model.state(nowMs), left: model.left(nowMs) });
               const endMs = model.endMs(nowMs);
-              // What holds nothing lapses unseen.
+              // A word without tokens lapses unseen.
               if (left > 0 || state > 0) expect(untilEndMs).toBeCloseTo(endMs - nowMs, 3);
             }
             expect(leases.sluice.audit().clean).toBe(true);
@@ -245,7 +245,7 @@ describe("a word of leased tokens", () => {
     expect(spentOld).toBeGreaterThan(0);
   });
 
-  it("is asked for by the first who finds nothing, and by nobody else until the flag lapses", () => {
+  it("makes the first caller that finds nothing ask, and no other until the flag lapses", () => {
     const leases = new Leases();
     expect(leases.take("key")).toBe(ASK);
     for (let i = 0; i < 10; i++) expect(leases.take("key")).toBe(0);
@@ -255,7 +255,7 @@ describe("a word of leased tokens", () => {
     expect(leases.take("key")).toBe(ASK);
   });
 
-  it("has nothing where nobody knows the key, where its slot was given away, and once it has lapsed", () => {
+  it("has no tokens for an unknown key, after its slot was given away, and once it has lapsed", () => {
     const leases = new Leases({ capacity: 1 });
     leases.deposit("key", 100, LIFE_MS);
     expect(leases.take("key")).toBe(1);
@@ -268,13 +268,13 @@ describe("a word of leased tokens", () => {
     expect(leases.take("key")).toBe(ASK);
   });
 
-  it("writes nothing for a refusal but the flag", () => {
+  it("writes only the flag for a refusal", () => {
     const leases = new Leases();
     leases.deposit("key", 5, LIFE_MS);
     expect(leases.take("key", 6)).toBe(ASK);
     const bytes = Buffer.from(leases.sluice.handle.memory.buffer);
     const { lane } = leases.policy.table;
-    // What this thread counts and scribbles is in its lane.
+    // This thread writes its counts and notes to its scratch.
     const untouched = (): Buffer =>
       Buffer.concat([bytes.subarray(0, lane), bytes.subarray(lane + leases.policy.table.at.THREAD_BYTES)]);
     const before = untouched();
@@ -301,7 +301,7 @@ describe("a word of leased tokens", () => {
     for (let i = 0; i < 20; i++) expect(bucket.peek(i).allowed).toBe(false);
   });
 
-  it("comes back to no word that an earlier owner of its slot may have seen", () => {
+  it("never repeats a word that an earlier owner of its slot may have seen", () => {
     const leases = new Leases({ capacity: 1 });
     const { table } = leases.policy;
     const { at, longs } = table;
@@ -330,7 +330,7 @@ describe("a word of leased tokens", () => {
 describe("4 threads that lease", { timeout: 60_000 }, () => {
   const WORKERS = 4;
 
-  it("spend every token once, and only one of them asks at a time", async () => {
+  it("spend every token once, and ask one at a time", async () => {
     for (const key of ["key", undefined]) {
       for (let attempt = 0;; attempt++) {
         const leases = new Leases({ startMs: 1 });
@@ -345,7 +345,7 @@ describe("4 threads that lease", { timeout: 60_000 }, () => {
         const reports = await crew.work();
         const added = sum(reports.map((report) => report.added));
         expect(sum(reports.map((report) => report.spent)) + leases.takeBack(key)).toBe(added);
-        // Word 1 counts who asked while another did.
+        // Word 1 counts threads that asked while another one did.
         expect(shared[1]).toBe(0);
         const { contended } = leases.sluice.stats();
         expect(leases.sluice.audit().clean).toBe(true);
@@ -356,7 +356,7 @@ describe("4 threads that lease", { timeout: 60_000 }, () => {
     }
   });
 
-  it("lose what one of them asked for when it is killed, and ask again when its flag has lapsed", async () => {
+  it("lose what a killed thread asked for, and ask again when its flag has lapsed", async () => {
     const leases = new Leases({ startMs: 1 });
     const worker = startWorker("lease.js", { handle: leases.sluice.handle, job: "ask and hang" });
     expect(await new Promise((resolve) => worker.once("message", resolve))).toBe(ASK);

@@ -1,4 +1,4 @@
-/** Several limits on one key beside as many exact buckets: all of them, or none. */
+/** Several limits on one key against as many exact buckets: all of them, or none. */
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { ModelBucket } from "../../models/model.js";
@@ -13,7 +13,7 @@ interface Limit {
   burst: number;
 }
 
-/** A key under several limits, as that many buckets: a cost acts when the slowest of them has room. */
+/** A key under several limits, as one bucket for each: a cost acts when the slowest has room. */
 class ModelLimits {
   readonly buckets: ModelBucket[];
 
@@ -93,7 +93,7 @@ function workloads(rates: readonly number[], unitNs: number, changes: boolean): 
   });
 }
 
-/** `slackNs`: how much earlier a wait may end than the model's, in a scale that was made for another rate. */
+/** `slackNs`: how much earlier than the model's a wait may end, in a scale that was made for another rate. */
 function difference(
   limits: readonly Limit[],
   run: readonly Step[],
@@ -169,9 +169,9 @@ function difference(
 }
 
 describe("several limits on a key", () => {
-  it("answer as that many exact buckets do, charged all together or not at all", () => {
+  it("answer as that many exact buckets do, charged together or not at all", () => {
     const seed = announceSeed("several limits");
-    // Every moment is then whole units of the kernel's scale, so that it rounds nothing.
+    // Every moment is then whole units of the kernel's scale, so that nothing is rounded.
     fc.assert(
       fc.property(workloads([0, 1, 10, 1000], 250_000, false), ({ limits, run }) => {
         expect(difference(limits, run)).toBeUndefined();
@@ -180,7 +180,7 @@ describe("several limits on a key", () => {
     );
   });
 
-  it("answer so through changes of any of their rates", () => {
+  it("answer so when any of their rates changes", () => {
     const seed = announceSeed("several limits, rates");
     // Quarters of a second bring quarters of a token, which every scale has. A scale that was made for 8 a second
     // has units of 2^-28 tokens, 3.7 ns at 1 a second: a wait of rounded units may end a nanosecond before the exact one.
@@ -192,7 +192,7 @@ describe("several limits on a key", () => {
     );
   });
 
-  it("are told from limits of which one is missing, slower or narrower", () => {
+  it("are distinguished from limits of which one is missing, slower or smaller", () => {
     const limits = [{ rate: 10, burst: 5 }, { rate: 1, burst: 3 }];
     const run: Step[] = [{ do: "allow", cost: 3 }, { do: "pass", ns: 1e9 }, { do: "consume", cost: 1 }];
     expect(difference(limits, run)).toBeUndefined();
@@ -233,7 +233,7 @@ describe("several limits on a key", () => {
     expect(limiter.allow("key", 1)).toBe(true);
   });
 
-  it("reserve at the first moment when all have room, and hold others back until then", () => {
+  it("reserve at the first moment when all have room, and refuse others until then", () => {
     const { sluice, clock } = create();
     const limiter = sluice.tokenBucket("several", { limits: [{ rate: 10, burst: 2 }, { rate: 2, burst: 4 }] });
     limiter.allow("key", 2);
@@ -246,7 +246,7 @@ describe("several limits on a key", () => {
     expect(limiter.reserve("key", 1).delayMs).toBeCloseTo(500.000001, 9);
   });
 
-  it("get back from a cancel exactly what the reservation took, from far ahead too, and at any time until it acts", () => {
+  it("get back on a cancel exactly what the reservation took, at any time until it acts", () => {
     const seed = announceSeed("several limits, cancel");
     fc.assert(
       fc.property(
@@ -281,7 +281,7 @@ describe("several limits on a key", () => {
     );
   });
 
-  it("keep what they have when one of them changes its rate, by any change of scale", () => {
+  it("keep their tokens when one of them changes its rate, by any change of scale", () => {
     const { sluice, clock } = create();
     const limiter = sluice.tokenBucket("several", { limits: [{ rate: 1, burst: 1000 }, { rate: 0, burst: 2000 }] });
     limiter.allow("key", 400);
@@ -312,7 +312,7 @@ describe("several limits on a key", () => {
     expect(() => limiter.setRate(5, -1)).toThrow("\"limitIndex\" expected an integer from 0 to 1, got -1");
   });
 
-  it("say the rate and burst that were set", () => {
+  it("report the rate and burst that were set", () => {
     const { sluice } = create();
     const limiter = sluice.tokenBucket("several", { limits: [{ rate: 1, burst: 5 }, { rate: 1, burst: 20 }] });
     limiter.setRate(7);
@@ -320,13 +320,13 @@ describe("several limits on a key", () => {
     expect([limiter.rate, limiter.burst]).toEqual([7, 9]);
   });
 
-  it("say that a cost above the burst of any of them can never be had", async () => {
+  it("answer that a cost above the burst of any of them is never admitted", async () => {
     const { sluice } = create();
     const limiter = sluice.tokenBucket("several", { limits: [{ rate: 1, burst: 5 }, { rate: 1, burst: 2 }] });
     await expect(limiter.wait("key", 3)).rejects.toMatchObject({ code: "ERR_SLUICE_COST_ABOVE_BURST" });
   });
 
-  it("say a number as remaining when all their rates are infinite", () => {
+  it("answer a number as remaining when all their rates are infinite", () => {
     const { sluice } = create();
     const limiter = sluice.tokenBucket("several", { limits: [{ rate: Infinity, burst: 5 }] });
     expect(Number.isInteger(limiter.peek("key").remaining)).toBe(true);
@@ -355,7 +355,7 @@ describe("several limits on a key", () => {
     );
   });
 
-  it("settle waits in order, each when all have room", async () => {
+  it("end waits in order, each when all have room", async () => {
     const { sluice, clock } = create();
     const limiter = sluice.tokenBucket("several", { limits: [{ rate: 10, burst: 1 }, { rate: 2, burst: 3 }] });
     const out: [number, number][] = [];
@@ -372,7 +372,7 @@ describe("several limits on a key", () => {
 describe("4 threads on one key with several limits", { timeout: 60_000 }, () => {
   const CALLS = 400_000;
 
-  it.each(["key", undefined])("are admitted exactly what the tightest limit has (key %s)", async (key) => {
+  it.each(["key", undefined])("are admitted exactly as the tightest limit allows (key %s)", async (key) => {
     const { sluice } = create();
     const bursts = [1_200_000, 1_000_000, 1_500_000];
     const limiter = sluice.tokenBucket("several", { limits: bursts.map((burst) => ({ rate: 1, burst })) });
@@ -394,7 +394,7 @@ describe("4 threads on one key with several limits", { timeout: 60_000 }, () => 
     expect(sluice.audit()).toMatchObject({ clean: true, used: key === undefined ? 0 : 1 });
   });
 
-  it("lose and gain nothing by cancels", async () => {
+  it("neither lose nor gain by cancels", async () => {
     const { sluice } = create();
     const limiter = sluice.tokenBucket("several", {
       limits: [{ rate: 0, burst: 100_000 }, { rate: 0, burst: 120_000 }],

@@ -1,20 +1,20 @@
 /**
- * Sliding windows beside counts in BigInt, and beside an exact log of what was
+ * Sliding windows against counts in BigInt, and against an exact log of what was
  * admitted when, which knows no algorithm.
  *
- * With slots nothing passes the limit in any interval of the window's length,
- * both its ends included, and a call is remembered for the window and at most
- * one slot.
+ * With slots, no interval of the window's length, both ends included, ever
+ * admits more than the limit, and a call counts for the window and at most one
+ * slot.
  *
- * Without, the two-window counter lets at most
+ * Without slots, the two-window counter lets at most
  *
  *   limit + floor(limit x (w - 2 ns) / windowMs)
  *
- * pass in any interval of length w <= windowMs. For let an interval see F calls
- * of one window and, up to `e` after the boundary, C of the next. The last of
- * those was admitted with F' x (W - e) / W + C <= limit, F' >= F being all that
- * the former window had. So F + C <= limit + F' x e / W, F' <= limit, and
- * e <= w - 2 ns. A burst of `limit` in a window's last nanosecond reaches it.
+ * pass in any interval of length w <= windowMs. Proof: let an interval see F
+ * calls of one window and, up to `e` after the boundary, C of the next. The last
+ * of those was admitted with F' x (W - e) / W + C <= limit, where F' >= F is the
+ * whole count of the former window. So F + C <= limit + F' x e / W, F' <= limit,
+ * and e <= w - 2 ns. A burst of `limit` in a window's last nanosecond reaches it.
  * For w = W that is 2 x limit - 1 (if limit <= W / 2 ns).
  */
 import fc from "fast-check";
@@ -61,7 +61,7 @@ function difference(
   );
 }
 
-/** The most that the counter lets pass in an interval of `lengthNs` <= the window's. */
+/** The most that the counter admits in an interval of `lengthNs` <= the window's. */
 function worst(limit: number, windowNs: number, lengthNs = windowNs): bigint {
   return BigInt(limit) + (BigInt(limit) * BigInt(Math.max(0, lengthNs - 2))) / BigInt(windowNs);
 }
@@ -73,7 +73,7 @@ function expectWithinBound(log: ExactLog, { limit, windowMs }: Window, share: nu
   }
 }
 
-/** Evenly from 0 to `most`, which doubles of fast-check are not. */
+/** Evenly from 0 to `most`, unlike the doubles of fast-check. */
 const shares = (most: number): fc.Arbitrary<number> =>
   fc.integer({ min: 0, max: 1_000_000 * most }).map((n) => n / 1_000_000);
 
@@ -108,7 +108,7 @@ const tamperings: [string, RegExp, (model: ModelWindow) => void, WindowStep[]][]
 ];
 
 describe("a sliding window with slots", () => {
-  it("answers as exact counts of its slots do, whatever is done to it", () => {
+  it("answers as exact counts of its slots do, after any operations", () => {
     const seed = announceSeed("slotted window");
     fc.assert(
       fc.property(
@@ -121,13 +121,13 @@ describe("a sliding window with slots", () => {
     );
   });
 
-  it.each(tamperings)("is told from a model that %s", (_, message, tamper, steps) => {
+  it.each(tamperings)("is distinguished from a model that %s", (_, message, tamper, steps) => {
     const size = { limit: 10, windowMs: 1000, slots: 4 };
     expect(difference(size, steps)).toBeUndefined();
     expect(difference(size, steps, undefined, tamper)).toMatch(message);
   });
 
-  it("never lets more than its limit pass in any interval of its length, its ends included, reserved or not", () => {
+  it("never admits more than its limit in any interval of its length, ends included, reserved or not", () => {
     const seed = announceSeed("slotted window, bound");
     let reached = 0;
     fc.assert(
@@ -151,7 +151,7 @@ describe("a sliding window with slots", () => {
     expect(reached).toBeGreaterThan(50);
   });
 
-  it("refuses only what does not fit beside the calls of the last window and one slot", () => {
+  it("refuses only what does not fit with the calls of the last window and one slot", () => {
     const seed = announceSeed("slotted window, memory");
     let refusals = 0;
     fc.assert(
@@ -187,7 +187,7 @@ describe("a sliding window with slots", () => {
     expect(refusals).toBeGreaterThan(100);
   });
 
-  it("remembers a call for exactly the window and a slot when it came at the beginning of its slot", () => {
+  it("counts a call at the beginning of its slot for exactly the window and a slot", () => {
     const { sluice, clock } = create();
     const limiter = sluice.slidingWindow("window", { limit: 1, windowMs: 1000, slots: 4 });
     limiter.allow("key");
@@ -204,7 +204,7 @@ describe("a sliding window with slots", () => {
     expect(limiter.allow("key")).toBe(true);
   });
 
-  it("rounds a slot up where the window is no multiple of it, so that the window is never shorter than said", () => {
+  it("rounds a slot up to whole nanoseconds, so that the window is never shorter than windowMs", () => {
     const { sluice, clock } = create();
     const limiter = sluice.slidingWindow("window", { limit: 1, windowMs: 1, slots: 7 });
     clock.set(1000.142857);
@@ -220,13 +220,13 @@ describe("a sliding window with slots", () => {
     );
   });
 
-  it("takes no limit from setRate that its counters cannot hold", () => {
+  it("refuses a limit from setRate that its counters cannot hold", () => {
     const { sluice } = create();
     const limiter = sluice.slidingWindow("window", { limit: 10, windowMs: 10_000, slots: 2 });
     expect(() => limiter.setRate(1e9)).toThrow(/^"limit" expected at most/);
   });
 
-  it("says that it has no infinite limit as the other windows do", () => {
+  it("refuses an infinite limit, as the other windows do", () => {
     const { sluice } = create();
     const limiter = sluice.slidingWindow("window", { limit: 10, windowMs: 10_000, slots: 2 });
     expect(() => limiter.setRate(Infinity)).toThrow(/^"limit" expected at most/);
@@ -234,7 +234,7 @@ describe("a sliding window with slots", () => {
 });
 
 describe("a sliding window of two counts", () => {
-  it("answers as the exact weighted estimate does, whatever is done to it", () => {
+  it("answers as the exact weighted estimate does, after any operations", () => {
     const seed = announceSeed("sliding counter");
     fc.assert(
       fc.property(
@@ -247,13 +247,13 @@ describe("a sliding window of two counts", () => {
     );
   });
 
-  it.each(tamperings)("is told from a model that %s", (_, message, tamper, steps) => {
+  it.each(tamperings)("is distinguished from a model that %s", (_, message, tamper, steps) => {
     const size = { limit: 10, windowMs: 1000 };
     expect(difference(size, steps)).toBeUndefined();
     expect(difference(size, steps, undefined, tamper)).toMatch(message);
   });
 
-  it("lets no more pass than limit + limit x w / window in any interval of length w, whatever comes", () => {
+  it("admits at most limit + limit x w / window in any interval of length w", () => {
     const seed = announceSeed("sliding counter, bound");
     fc.assert(
       fc.property(
@@ -274,7 +274,7 @@ describe("a sliding window of two counts", () => {
     );
   });
 
-  it("keeps that bound against those who take all there is, in the last ns of windows and at random moments", () => {
+  it("keeps that bound against callers that take everything, in the last ns of windows and at random moments", () => {
     const seed = announceSeed("sliding counter, greedy");
     let above = 0;
     fc.assert(
@@ -303,12 +303,12 @@ describe("a sliding window of two counts", () => {
       ),
       { seed, numRuns: 200 },
     );
-    // It is an estimate: it does pass the limit.
+    // It is an estimate: it does exceed the limit.
     expect(above).toBeGreaterThan(20);
   });
 
   it.each([1, 2, 10, 100, 1000])(
-    "of %i reaches that bound, and stays there, by a burst in the last ns of a window",
+    "of %i reaches that bound, and does not exceed it, by a burst in the last ns of a window",
     (limit) => {
       const windowMs = 1000;
       const windowNs = windowMs * 1e6;
@@ -332,7 +332,7 @@ describe("a sliding window of two counts", () => {
     },
   );
 
-  it("admits one less than its limit a window to those who never stop asking, after the first", () => {
+  it("after the first window, admits one less than its limit a window to callers that never stop asking", () => {
     const { sluice, clock } = create();
     const limiter = sluice.slidingWindow("window", { limit: 10, windowMs: 1000 });
     const admitted = Array.from({ length: 20 }, () => 0);
@@ -343,7 +343,7 @@ describe("a sliding window of two counts", () => {
     expect(admitted).toEqual([10, ...Array.from({ length: 19 }, () => 9)]);
   });
 
-  it("says as remaining a cost that is then admitted, whole shares of the former window included", () => {
+  it("answers as remaining a cost that is then admitted", () => {
     const seed = announceSeed("sliding counter, remaining");
     fc.assert(
       fc.property(
@@ -367,7 +367,7 @@ describe("a sliding window of two counts", () => {
     );
   });
 
-  it("says as remaining what fits where the share of the former window is a whole number", () => {
+  it("answers as remaining what fits if the share of the former window is a whole number", () => {
     for (let former = 1; former < 100; former++) {
       const { sluice, clock } = create();
       const limiter = sluice.slidingWindow("window", { limit: 100, windowMs: 7 * 11 * 13 });
@@ -381,7 +381,7 @@ describe("a sliding window of two counts", () => {
     }
   });
 
-  it("refuses limits that have no room in half a word for thirty years, and says how much has", () => {
+  it("refuses limits for which half a word has no room over thirty years, and names the largest", () => {
     const { sluice } = create();
     expect(() => sluice.slidingWindow("window", { limit: 4000, windowMs: 1 })).toThrow(
       "\"limit\" expected at most 2047 for a slidingWindow of 1 ms, got 4000",
@@ -395,7 +395,7 @@ describe.each([undefined, 1, 4, 12])("a sliding window with %s slots", (slots) =
   const make = (sluice: Sluice, limit = 10, windowMs = 1000): Limiter =>
     sluice.slidingWindow("window", { limit, windowMs, slots });
 
-  it("lets no two full windows pass at a boundary", () => {
+  it("never admits two full windows around a boundary", () => {
     const { sluice, clock } = create();
     const limiter = make(sluice);
     clock.set(1999.999999);
@@ -407,7 +407,7 @@ describe.each([undefined, 1, 4, 12])("a sliding window with %s slots", (slots) =
     }
   });
 
-  it.each([1, 30, 366])("of %i days really limits", (days) => {
+  it.each([1, 30, 366])("of %i days limits", (days) => {
     const { sluice, clock } = create();
     const limiter = make(sluice, 100, days * 86_400_000);
     expect(limiter.allow("key", 100)).toBe(true);
@@ -474,7 +474,7 @@ describe.each([undefined, 1, 4, 12])("a sliding window with %s slots", (slots) =
     expect(limiter.peek("key").remaining).toBe(10);
   });
 
-  it("has all of its limit when a cancelled reservation would have acted", () => {
+  it("has its whole limit when a cancelled reservation would have acted", () => {
     const { sluice, clock } = create();
     const limiter = make(sluice);
     limiter.allow("key", 10);
@@ -484,7 +484,7 @@ describe.each([undefined, 1, 4, 12])("a sliding window with %s slots", (slots) =
     expect(limiter.peek("key").remaining).toBe(10);
   });
 
-  // A known limit, as docs/algorithms.md says: it would be better so, and is not.
+  // A known limit, documented in docs/algorithms.md: this would be better, and fails.
   it.fails("admits after a cancel what it would have admitted before the reservation", () => {
     const { sluice } = create();
     const limiter = make(sluice);
@@ -523,7 +523,7 @@ describe.each([undefined, 1, 4, 12])("a sliding window with %s slots", (slots) =
     expect(limiter.allow("key")).toBe(true);
   });
 
-  it("settles waits in order as the clock moves", async () => {
+  it("ends waits in order as the clock moves", async () => {
     const { sluice, clock } = create();
     const limiter = make(sluice);
     limiter.allow("key", 10);
@@ -557,7 +557,7 @@ describe("a full table", () => {
     return answer;
   };
 
-  it("of keys of a sliding window still decides for newcomers", async () => {
+  it("of keys of a sliding window still decides for new keys", async () => {
     expect(
       await newcomers((sluice) => {
         const limiter = sluice.slidingWindow("window", { limit: 10, windowMs: 1000 });
@@ -566,7 +566,7 @@ describe("a full table", () => {
     ).toBe(50);
   });
 
-  it("still does when their limit was set to 0", async () => {
+  it("still does after their limit was set to 0", async () => {
     expect(
       await newcomers((sluice) => {
         const limiter = sluice.slidingWindow("window", { limit: 10, windowMs: 1000 });

@@ -1,4 +1,4 @@
-/** Tiers are limiters of their own under their limiter's name; a shadow admits all and counts what it would not have. */
+/** Tiers are limiters under their limiter's name; a shadow admits all and counts what it would refuse. */
 import fc from "fast-check";
 import { type Decision, type Limiter, ManualClock, Sluice } from "sluice";
 import { afterEach, describe, expect, it } from "vitest";
@@ -16,7 +16,7 @@ function create(clock = new ManualClock(1000)): { sluice: Sluice; clock: ManualC
   return { sluice, clock };
 }
 
-/** Makes a limiter of each kind, with what is common to all. */
+/** Makes a limiter of each kind, with the options that all have. */
 type Common = { shadow?: boolean };
 const kinds: [string, (sluice: Sluice, common: Common) => Limiter][] = [
   ["token bucket", (sluice, common) => sluice.tokenBucket("it", { rate: 10, burst: 5, ...common })],
@@ -101,7 +101,7 @@ describe("a tier", () => {
     expect(limiter.allow("key")).toBe(false);
   });
 
-  it("is a warm-up of another rate", () => {
+  it("of a warm-up has another rate", () => {
     const { sluice } = create();
     const limiter = sluice.warmUp("it", { rate: 1, warmupMs: 0, tiers: { gold: { rate: 100 } } });
     limiter.allow("key");
@@ -110,7 +110,7 @@ describe("a tier", () => {
     expect(limiter.tier("gold").peek("key").retryAfterMs).toBe(10);
   });
 
-  it("is seen from another thread by its name", async () => {
+  it("is found by its name from another thread", async () => {
     const { sluice } = create();
     const limiter = sluice.tokenBucket("user", {
       rate: 1,
@@ -132,7 +132,7 @@ describe("a tier", () => {
     expect(limiter.tier("gold").peek("alice").remaining).toBe(5);
   });
 
-  it("that is not there is an error which names those that are", () => {
+  it("that does not exist is an error that names the existing ones", () => {
     const { sluice } = create();
     const limiter = sluice.tokenBucket("user", { rate: 1, burst: 2, tiers: { gold: { burst: 10 } } });
     expect(() => limiter.tier("silver")).toThrow(
@@ -141,7 +141,7 @@ describe("a tier", () => {
     expect(() => limiter.tier("silver")).toThrow(expect.objectContaining({ code: "ERR_SLUICE_NO_POLICY" }));
   });
 
-  it("with limits that are wrong is refused before anything is made", () => {
+  it("with wrong limits is refused before anything is made", () => {
     const { sluice } = create();
     expect(() => sluice.tokenBucket("user", { rate: 1, burst: 2, tiers: { gold: { burst: -1 } } })).toThrow(
       "\"burst\" expected",
@@ -225,7 +225,7 @@ describe("a shadow", () => {
     expect(refusals).toBeGreaterThan(20);
   });
 
-  it.each(kinds)("of a %s makes nobody wait", async (_, make) => {
+  it.each(kinds)("of a %s makes no call wait", async (_, make) => {
     const { sluice } = create();
     const limiter = make(sluice, { shadow: true });
     for (let i = 0; i < 20; i++) await limiter.wait("key", 1);
@@ -242,7 +242,7 @@ describe("a shadow", () => {
     expect(limiter.peek("key").remaining).toBe(0);
   });
 
-  it("is passed on to tiers, and is one part of a group among others", () => {
+  it("is inherited by tiers, and works in a group", () => {
     const { sluice } = create();
     const shadow = sluice.tokenBucket("shadow", { rate: 0, burst: 1, shadow: true, tiers: { gold: { burst: 2 } } });
     const strict = sluice.tokenBucket("strict", { rate: 0, burst: 3 });
@@ -254,7 +254,7 @@ describe("a shadow", () => {
     expect(strict.peek("key").remaining).toBe(0);
   });
 
-  it("is another limiter than one that refuses", () => {
+  it("is not the same limiter as one that refuses", () => {
     const { sluice } = create();
     sluice.tokenBucket("it", { rate: 1, burst: 1, shadow: true });
     expect(() => sluice.tokenBucket("it", { rate: 1, burst: 1 })).toThrow("exists");

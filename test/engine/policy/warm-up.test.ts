@@ -1,5 +1,5 @@
 /**
- * Warm-up beside Guava's own algorithm in doubles, written as Guava writes it:
+ * Warm-up against Guava's own algorithm in doubles, written as Guava writes it:
  * stored permits and a next free time.
  */
 import fc from "fast-check";
@@ -36,7 +36,7 @@ class ModelWarmUp {
     this.isNew = false;
   }
 
-  /** ns that this caller waits. */
+  /** How long this caller waits, ns. */
   reserve(nowNs: number, permits: number): number {
     this.resync(nowNs);
     const delay = Math.max(0, this.nextFree - nowNs);
@@ -104,7 +104,7 @@ function difference(
 ): string | undefined {
   const { sluice, clock } = create();
   const limiter = sluice.warmUp("warm", { rate, warmupMs, coldFactor });
-  // A key is new whenever it is first seen: cold, at any time.
+  // A key is cold when it is first seen, at any time.
   const model = new ModelWarmUp(rate, warmupMs * 1e6, modelFactor, toNs(clock.nowMs));
   for (const [i, each] of steps.entries()) {
     const nowNs = toNs(clock.nowMs);
@@ -146,7 +146,7 @@ describe("warm-up", () => {
     );
   });
 
-  it("is told from another cold factor and from a rate that was not set", () => {
+  it("is distinguished from another cold factor and from a rate that was not set", () => {
     const shape = { rate: 10, warmupMs: 1000, coldFactor: 3 };
     const take: Step[] = [{ do: "reserve", cost: 1 }, { do: "reserve", cost: 1 }];
     expect(difference(shape, take)).toBeUndefined();
@@ -201,7 +201,7 @@ describe("warm-up", () => {
     expect(limiter.allow("key")).toBe(true);
   });
 
-  it("of no length is a plain limiter: one permit an interval, nothing stored, no NaN", () => {
+  it("of length 0 is a plain limiter: one permit an interval, nothing stored, no NaN", () => {
     const { sluice, clock } = create();
     for (const rate of [1, 10, 1e9]) {
       const limiter = sluice.warmUp(`warm ${rate}`, { rate, warmupMs: 0 });
@@ -228,7 +228,7 @@ describe("warm-up", () => {
     expect(limiter.peek("key").remaining).toBe(15);
   });
 
-  it("takes a new rate while cold, warm and in debt: a wait already owed keeps its time", () => {
+  it("takes a new rate while cold, warm and in debt: time already owed stays", () => {
     const { sluice, clock } = create();
     const limiter = sluice.warmUp("warm", { rate: 10, warmupMs: 0 });
     limiter.allow("key", 20);
@@ -272,14 +272,14 @@ describe("warm-up", () => {
     expect(limiter.allow("key")).toBe(true);
   });
 
-  it("calls a deadline that it cannot meet a deadline, whatever the cost", async () => {
+  it("rejects with ERR_SLUICE_TIMEOUT if it cannot meet a deadline, for any cost", async () => {
     const { sluice } = create();
     const limiter = sluice.warmUp("warm", { rate: 10, warmupMs: 0 });
     limiter.allow("key", 5);
     await expect(limiter.wait("key", 1, { timeoutMs: 1 })).rejects.toMatchObject({ code: "ERR_SLUICE_TIMEOUT" });
   });
 
-  it("gives a refund back as time, no more than is owed", () => {
+  it("gives a refund back as time, at most what is owed", () => {
     const { sluice } = create();
     const limiter = sluice.warmUp("warm", { rate: 10, warmupMs: 0 });
     limiter.allow("key", 5);
@@ -293,7 +293,7 @@ describe("warm-up", () => {
     expect(limiter.allow("key")).toBe(true);
   });
 
-  it("has no burst to set, and refuses shapes that are none", () => {
+  it("has no burst to set, and refuses wrong options", () => {
     const { sluice } = create();
     const limiter = sluice.warmUp("warm", { rate: 10, warmupMs: 1000 });
     expect(limiter.burst).toBe(10);

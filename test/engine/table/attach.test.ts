@@ -1,4 +1,4 @@
-/** How threads come to a table, and how they leave it. */
+/** How threads attach to a table, and how they leave it. */
 import { once } from "node:events";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
@@ -15,7 +15,7 @@ afterEach(async () => {
   await Promise.all(started.splice(0).map((worker) => worker.terminate()));
 });
 
-/** A worker of test/workers/attached.js, which does what it is told. */
+/** A worker that does what messages ask of it. */
 async function startAttached(workerData: Record<string, unknown> = {}) {
   const worker = startWorker("attached.js", workerData);
   started.push(worker);
@@ -81,7 +81,7 @@ describe("attach", () => {
     });
   });
 
-  it("says both versions when the table has another layout", () => {
+  it("names both versions if the table has another layout", () => {
     const version = at.LAYOUT_VERSION;
     const older = forged(sluice.handle, (words) => (words[at.HEADER_VERSION / 4] = version + 41));
     expect(() => Sluice.attach(older)).toThrow(expect.objectContaining({
@@ -96,7 +96,7 @@ describe("attach", () => {
     Sluice.attach(forged(sluice.handle, (words) => (words[at.HEADER_TABLE_ID / 4] ^= 1))).close();
   });
 
-  it("says both first words when the memory holds no table", () => {
+  it("names both first words if the memory has no table", () => {
     const memory = new WebAssembly.Memory({ initial: 1, maximum: 1, shared: true });
     new Int32Array(memory.buffer)[at.HEADER_MAGIC / 4] = 12345;
     expect(() => Sluice.attach({ sluice: at.LAYOUT_VERSION, memory })).toThrow(expect.objectContaining({
@@ -124,7 +124,7 @@ describe("attach", () => {
     );
   });
 
-  it("refuses a thread too many, and takes it when another has left", async () => {
+  it("refuses one thread too many, and takes it when another has left", async () => {
     const small = Sluice.create({ capacity: 10, maxThreads: 2 });
     const first = await startAttached({ handle: small.handle });
     const second = await startAttached();
@@ -139,7 +139,7 @@ describe("attach", () => {
     small.close();
   });
 
-  it("keeps its thread number as long as the handle is kept, whatever the garbage collector does", async () => {
+  it("keeps its thread number while the handle is kept, whatever the garbage collector does", async () => {
     setFlagsFromString("--expose-gc");
     const collect = runInNewContext("gc") as () => void;
     const { handle } = Sluice.create({ capacity: 10, maxThreads: 4, clock: new ManualClock() });
@@ -167,7 +167,7 @@ describe("close", () => {
     sluice.close();
   });
 
-  it("may be called again, and by leaving a scope", () => {
+  it("may be called again, or by leaving a scope", () => {
     const sluice = Sluice.create({ capacity: 10 });
     sluice.close();
     expect(() => sluice.close()).not.toThrow();
@@ -189,7 +189,7 @@ describe("close", () => {
     again.close();
   });
 
-  it("rejects those who wait", async () => {
+  it("rejects waits", async () => {
     const sluice = Sluice.create({ capacity: 10 });
     const limiter = sluice.tokenBucket("p", { rate: 10, burst: 1 });
     limiter.allow("key");
@@ -216,7 +216,7 @@ describe("close", () => {
     expect(() => use(sluice)).toThrow(expect.objectContaining({ code: "ERR_SLUICE_CLOSED" }));
   });
 
-  // The lane of a closed thread may be another thread's: what still wrote to it would garble that one's keys.
+  // The scratch of a closed thread may belong to another one by now: a late write would garble its keys.
   const limiterUses: [string, (limiter: Limiter, keyed: KeyedLimiter, global: KeyedLimiter) => unknown][] = [
     ["allow of a string", (limiter) => limiter.allow("key")],
     ["allow of a number", (limiter) => limiter.allow(1)],
@@ -254,7 +254,7 @@ describe("the coarse clock", { timeout: 30_000 }, () => {
   it("goes on while the thread that made it is busy", () => {
     const sluice = Sluice.create({ capacity: 10, clock: "coarse" });
     const cell = cellOf(sluice.handle);
-    // No turn of this thread's event loop until the cell has moved many times.
+    // Blocks this thread's event loop until the cell has moved many times.
     let last = cell[0];
     for (let moves = 0; moves < 50;) {
       const now = cell[0];
@@ -282,7 +282,7 @@ describe("the coarse clock", { timeout: 30_000 }, () => {
     const first = cell[0];
     await until(() => cell[0] > first);
 
-    // Its ticker ended with it: from here on, time is somebody else's doing.
+    // Its ticker ended with it: from here on, another thread keeps the time.
     await worker.terminate();
     const left = cell[0];
     await until(() => cell[0] > left);

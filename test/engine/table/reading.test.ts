@@ -1,5 +1,5 @@
 // A handle on a table with a clock cell keeps its last reading of the clock. It
-// must answer as the limiter does that reads its clock for every call.
+// must answer as the limiter does, which reads the clock for every call.
 
 import fc from "fast-check";
 import { type KeyedLimiter, type Limiter, ManualClock, Sluice } from "sluice";
@@ -49,7 +49,7 @@ const kinds: Record<string, (sluice: Sluice, name: string) => Limiter> = {
   slidingWindow: (sluice, name) => sluice.slidingWindow(name, { limit: 5, windowMs: 500 }),
 };
 
-/** What both ways answer at each step: by a handle that is kept, and by the key. */
+/** The answers at each step, by a handle that is kept and by the key. */
 function answers(
   kind: string,
   key: string | undefined,
@@ -83,7 +83,7 @@ function answers(
 describe("a handle that keeps its reading of the clock cell", () => {
   for (const kind of Object.keys(kinds)) {
     for (const key of ["alice", undefined]) {
-      it(`answers and counts as the limiter does, whatever happens to clock and limits (${kind}, ${key ?? "global"})`, () => {
+      it(`answers and counts as the limiter does, whatever happens to the clock and the limits (${kind}, ${key ?? "global"})`, () => {
         const seen = { allowed: 0, denied: 0 };
         fc.assert(
           fc.property(steps, (walk) => {
@@ -101,7 +101,7 @@ describe("a handle that keeps its reading of the clock cell", () => {
     }
   }
 
-  it("leaves a slot that was given to another key", () => {
+  it("does not use a slot that was given to another key", () => {
     const clock = new ManualClock();
     const sluice = Sluice.create({ capacity: 1, clock, maxThreads: 1 });
     const limiter = sluice.tokenBucket("user", { rate: 0, burst: 2 });
@@ -111,7 +111,7 @@ describe("a handle that keeps its reading of the clock cell", () => {
     for (let other = 0; other < 10_000; other++) for (let i = 0; i < 3; i++) limiter.allow(other);
     const lost = handles.filter((_, i) => limiter.peek(names[i]).remaining === 2);
     expect(lost.length).toBeGreaterThan(10);
-    // A new bucket, not what the new owner of the slot has left.
+    // A new bucket, not the one of the new owner of the slot.
     for (const handle of lost) expect(handle.allow()).toBe(true);
     sluice.close();
   });

@@ -1,4 +1,4 @@
-// The rows of those who wait, against arrays that do the same plainly.
+// The queue of waiters, against plain arrays.
 
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
@@ -12,7 +12,7 @@ interface Plain {
   order: number;
 }
 
-// Few keys, some of which meet in a chain; halves beyond 31 bits as a kernel gives them.
+// Few keys, some in the same chain; halves beyond 31 bits, as the kernel gives them.
 const keys = Array.from(
   { length: 7 },
   (_, i) => ({ low: i === 0 ? 0 : (0x9e3779b1 * i) >>> 0, high: i === 0 ? 0 : (0xffffffff - i) >>> 0, setA: 128 * i }),
@@ -52,8 +52,8 @@ function check(rows: Rows, plain: readonly Plain[]): void {
   });
 }
 
-describe("the rows of those who wait", () => {
-  it("keep each key's order of arrival, and the next to look at in front", () => {
+describe("the queue of waiters", () => {
+  it("keeps each key's order of arrival, and the next to look at in front", () => {
     let most = 0;
     fc.assert(
       fc.property(steps, (walk) => {
@@ -84,7 +84,7 @@ describe("the rows of those who wait", () => {
     expect(most).toBeGreaterThan(30);
   });
 
-  it("give back what a rush needed when nobody is left, and begin again", () => {
+  it("frees the memory of a rush when it is empty, and begins again", () => {
     const rows = new Rows();
     for (let rush = 0; rush < 2; rush++) {
       const made = Array.from({ length: 5000 }, (_, i) => rows.add(keys[i % keys.length], i, i, Infinity, noop));

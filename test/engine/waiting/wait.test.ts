@@ -1,4 +1,4 @@
-// Waiting: in order, to the nanosecond, and giving back what is not waited for.
+// Waiting: in order, to the nanosecond, and giving back what is no longer needed.
 // Rate 10/s and a burst of 1 unless said otherwise: a token every 100 ms.
 
 import { getEventListeners } from "node:events";
@@ -6,7 +6,7 @@ import { performance } from "node:perf_hooks";
 import { Worker } from "node:worker_threads";
 import { type Limiter, ManualClock, Sluice } from "sluice";
 import { afterEach, describe, expect, it, onTestFinished, vi } from "vitest";
-// A second copy of the library: what it does to a table, another thread might.
+// A second copy of the library stands for another thread.
 import { Sluice as OtherSluice } from "../../../src/engine/limiter/sluice.js";
 
 function limiterOf(rate = 10, burst = 1): { clock: ManualClock; limiter: Limiter; sluice: Sluice } {
@@ -15,7 +15,7 @@ function limiterOf(rate = 10, burst = 1): { clock: ManualClock; limiter: Limiter
   return { clock, sluice, limiter: sluice.tokenBucket("test", { rate, burst }) };
 }
 
-/** Lets settled promises be heard. */
+/** Runs the reactions of settled promises. */
 const heard = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
 /** How promises end, in the order in which they do. */
@@ -54,7 +54,7 @@ describe("a wait", () => {
     expect((await log.take()).sort()).toEqual(["global", "handle"]);
   });
 
-  it("is in order of arrival for each key, by whatever call, whatever the costs", async () => {
+  it("is in order of arrival for each key, by any call, with any costs", async () => {
     const { clock, limiter } = limiterOf(10, 3);
     limiter.allow("a", 3);
     limiter.allow("b", 3);
@@ -81,7 +81,7 @@ describe("a wait", () => {
     }
   });
 
-  it("lets nobody past who comes later and would not wait", async () => {
+  it("is not overtaken by a later call that does not wait", async () => {
     const { clock, limiter } = limiterOf();
     limiter.allow("k");
     const log = new Log();
@@ -95,7 +95,7 @@ describe("a wait", () => {
     expect(limiter.allow("k")).toBe(true);
   });
 
-  it("many at a time, over many keys, ends in order and on time", async () => {
+  it("for many keys at a time ends in order and on time", async () => {
     const { clock, limiter } = limiterOf(1000, 1);
     const ended: [number, number, number][] = [];
     const expected: [number, number, number][] = [];
@@ -116,7 +116,7 @@ describe("a wait", () => {
     expect(limiter.allow(0)).toBe(true);
   });
 
-  it("a leap of the clock ends all that are due, in order of their turns", async () => {
+  it("ends with all others that are due when the clock leaps, in order of their turns", async () => {
     const { clock, limiter } = limiterOf();
     limiter.allow("a");
     limiter.allow("b");
@@ -126,7 +126,7 @@ describe("a wait", () => {
     expect(await log.take()).toEqual(["a1", "b1", "a2", "b2", "a3", "b3"]);
   });
 
-  it("by going back in time grants nothing", async () => {
+  it("is granted nothing by time that goes back", async () => {
     const { clock, limiter } = limiterOf();
     clock.set(1000);
     limiter.allow("k");
@@ -152,7 +152,7 @@ describe("a wait", () => {
     expect(limiter.peek("k", 0).remaining).toBe(0);
   });
 
-  it("for what can never be rejects at once and charges nothing", async () => {
+  it("that can never succeed rejects at once and charges nothing", async () => {
     const { limiter } = limiterOf(10, 5);
     await expect(limiter.wait("k", 6)).rejects.toThrow(codeOf("ERR_SLUICE_COST_ABOVE_BURST"));
     await expect(limiter.key("k").wait(6, { timeoutMs: 0 })).rejects.toThrow(
@@ -200,7 +200,7 @@ describe("an abort", () => {
   });
 
   it.each([0, 1, 2, 3, 4])(
-    "of waiter %i of 5 lets those behind it move up, and the tokens go to who comes next",
+    "of waiter %i of 5 moves the later ones up, and the tokens go to the next caller",
     async (who) => {
       const { clock, limiter } = limiterOf();
       limiter.allow("k");
@@ -237,7 +237,7 @@ describe("an abort", () => {
     }
   });
 
-  it("before waiters of another cost gives back what they have not reserved, and moves nobody too early", async () => {
+  it("before waiters of another cost gives back what they have not reserved, and moves none too early", async () => {
     const { clock, limiter } = limiterOf(10, 3);
     limiter.allow("k", 3);
     const log = new Log();
@@ -277,7 +277,7 @@ describe("an abort", () => {
     expect(limiter.peek("k").retryAfterMs).toBe(100);
   });
 
-  it("with whatever reason rejects with that", async () => {
+  it("rejects with the reason given, of any type", async () => {
     const { limiter } = limiterOf();
     limiter.allow("k");
     for (const reason of [null, 0, "", new Error("x")]) {
@@ -350,7 +350,7 @@ describe("a deadline", () => {
     expect(await log.take()).toEqual([]);
     clock.set(150);
     expect(await log.take()).toEqual(["short: ERR_SLUICE_TIMEOUT"]);
-    // The one behind moved up: it takes the turn of the first.
+    // The second one moved up to the turn of the first.
     clock.set(999);
     expect(await log.take()).toEqual([]);
     clock.set(1000);
@@ -401,7 +401,7 @@ describe("a new rate", () => {
     expect(await log.take()).toEqual(["w"]);
   });
 
-  it("of 0 holds waits until it is raised again", async () => {
+  it("of 0 keeps waits waiting until it is raised again", async () => {
     const { clock, limiter } = limiterOf();
     limiter.allow("k");
     const log = new Log();
@@ -417,7 +417,7 @@ describe("a new rate", () => {
   });
 
   it.each([1, 2, 3, 4, 5, 6, 7, 8, 9])(
-    "in %i other scales, one after the other, moves each turn as far as it should",
+    "in %i other scales, one after the other, moves each turn by the right amount",
     async (changes) => {
       for (const [rate, other] of [[1, 1000], [1000, 1]]) {
         const { clock, limiter } = limiterOf(rate, 1);
@@ -452,7 +452,7 @@ describe("a new rate", () => {
 });
 
 describe("maxWaiters", () => {
-  it("fails at once who would be one too many for this key, and nobody who need not wait", async () => {
+  it("rejects at once a waiter too many for this key, and no call that need not wait", async () => {
     const { clock, limiter } = limiterOf();
     await limiter.wait("k", 1, { maxWaiters: 0 });
     await expect(limiter.wait("k", 1, { maxWaiters: 0 })).rejects.toThrow(codeOf("ERR_SLUICE_TOO_MANY_WAITERS"));
@@ -501,7 +501,7 @@ describe("the timers of waits", () => {
     expect(performance.now() - before).toBe(1234);
   });
 
-  it("are one a limiter, however many wait", async () => {
+  it("are one for each limiter, however many wait", async () => {
     const { limiter } = precise(10);
     expect(vi.getTimerCount()).toBe(0);
     let ended = 0;
@@ -517,7 +517,7 @@ describe("the timers of waits", () => {
     expect(vi.getTimerCount()).toBe(0);
   });
 
-  it("are one a limiter, however often the rate changes", async () => {
+  it("are one for each limiter, however often the rate changes", async () => {
     const { limiter } = precise(0.001);
     limiter.allow("k");
     const log = new Log();
@@ -545,7 +545,7 @@ describe("the timers of waits", () => {
     expect(vi.getTimerCount()).toBe(0);
   });
 
-  it("are never set beyond 2^31 - 1 ms, which Node takes for 1 ms", async () => {
+  it("are never set beyond 2^31 - 1 ms, which Node would take as 1 ms", async () => {
     const { limiter, delays } = precise(1 / 86_400, 100);
     limiter.allow("k", 100);
     const log = new Log();
@@ -572,7 +572,7 @@ describe("the timers of waits", () => {
     }
   });
 
-  it("see within a second or so what another thread does to the rate", async () => {
+  it("notice within about a second that another thread changed the rate", async () => {
     const { limiter, sluice } = precise(0.001);
     const other = OtherSluice.attach(sluice.handle);
     limiter.allow("k");
@@ -586,7 +586,7 @@ describe("the timers of waits", () => {
     other.close();
   });
 
-  it("see it too if the other thread had set the rate to 0 in between", async () => {
+  it("notice it too if the other thread had set the rate to 0 in between", async () => {
     const { limiter, sluice } = precise(10);
     const other = OtherSluice.attach(sluice.handle);
     limiter.allow("k");
@@ -603,7 +603,7 @@ describe("the timers of waits", () => {
 });
 
 describe("a synchronous wait", () => {
-  it("is refused on the main thread, whatever it would be for", () => {
+  it("is refused on the main thread, always", () => {
     const { limiter } = limiterOf();
     for (
       const wait of [
@@ -619,7 +619,7 @@ describe("a synchronous wait", () => {
     expect(limiter.peek(undefined, 0).remaining).toBe(1);
   });
 
-  /** A worker that waits, and what it says next (undefined: nothing for a while). */
+  /** A worker that waits, and its next message (undefined: none for a while). */
   function waiter(
     sluice: Sluice,
   ): { ask: (message: object) => Promise<unknown>; said: (ms?: number) => Promise<unknown> } {
@@ -696,7 +696,7 @@ describe("a synchronous wait", () => {
   it("ends at its deadline if the rate was lowered meanwhile, and gives the tokens back", async () => {
     const { clock, limiter, sluice } = limiterOf();
     const { ask, said } = waiter(sluice);
-    // Many times, for the worker may be anywhere in its sleep when the rate and the time change.
+    // Many times: the worker may be at any point of its sleep when the rate and the time change.
     for (let i = 0; i < 20; i++) {
       limiter.setRate(10);
       limiter.reset("k");
