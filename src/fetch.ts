@@ -142,14 +142,14 @@ class Held {
 
   /** Holds `key` back for `ms` from now, or longer if it is already. */
   hold(key: Key | undefined, cost: number, ms: number): void {
-    const { rate, table, parts, kind } = this.#policy;
+    const { rate, table, limits, kind } = this.#policy;
     const nowMs = table.clock.now();
     for (const [each, untilMs] of this.#untilMs) if (untilMs <= nowMs) this.#untilMs.delete(each);
     const identity = identityOf(key);
     this.#untilMs.set(identity, Math.max(nowMs + ms, this.#untilMs.get(identity) ?? 0));
     // Rate 0 gives nothing to take and an infinite one no end of it; of several limits
     // the slowest would take ages, and a queue would be full for those who may wait.
-    if (ms === 0 || rate === 0 || rate === Infinity || parts.length > 0 || kind === "leakyQueue") return;
+    if (ms === 0 || rate === 0 || rate === Infinity || limits.length > 0 || kind.isQueue) return;
     const charge = Math.ceil((ms / 1000) * rate - cost + new Bucket(this.#policy, key).tokens(nowMs));
     if (charge > 0) this.#limiter.charge(key, Math.min(charge, MAX_COST));
   }

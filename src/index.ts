@@ -16,5 +16,5 @@ export type {
 } from "./engine/policy/algorithms.js";
 export { every, perDay, perHour, perMinute, perSecond } from "./engine/policy/rate.js";
 export { watch } from "./engine/table/deaths.js";
+export type { SluiceHandle, WhenFull } from "./engine/table/header.js";
 export type { Key } from "./engine/table/key.js";
-export type { SluiceHandle, WhenFull } from "./engine/table/table.js";

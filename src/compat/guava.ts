@@ -12,7 +12,7 @@ import { Bucket } from "../engine/bucket/bucket.js";
 import { BucketReservation } from "../engine/bucket/reservation.js";
 import { checkDuration, checkInteger, checkOptions, MAX_COST, SluiceError } from "../engine/errors.js";
 import { type Home, settle } from "../engine/limiter/own-table.js";
-import { warmUp } from "../engine/policy/algorithms.js";
+import { kinds } from "../engine/policy/kinds.js";
 import type { Policy } from "../engine/policy/policy.js";
 import { checkRate } from "../engine/policy/rate.js";
 import { blockUntil } from "../engine/waiting/sleep.js";
@@ -56,8 +56,8 @@ export class RateLimiter {
         settle(home, "guavaLimiter", { rate: permitsPerSecond, burst: MAX_BURST_SECONDS * permitsPerSecond, extra: 0 }),
       );
     }
-    const { kind, limits } = warmUp({ rate: permitsPerSecond, warmupMs, coldFactor });
-    return new RateLimiter(settle(home, kind, limits));
+    const { kind, numbers } = kinds.warmUp.read({ rate: permitsPerSecond, warmupMs, coldFactor });
+    return new RateLimiter(settle(home, kind, numbers));
   }
 
   /** Permits per second. */
@@ -69,7 +69,7 @@ export class RateLimiter {
   setRate(permitsPerSecond: number): void {
     checkPermitsPerSecond(permitsPerSecond);
     const nowMs = this.#now();
-    if (this.#policy.kind === "warmUp") {
+    if (!this.#policy.kind.hasBurst) {
       // Its state is in shares and times, which a new rate leaves as they are.
       this.#policy.set({ rate: permitsPerSecond }, nowMs);
       return;

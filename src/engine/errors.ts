@@ -58,6 +58,11 @@ export class SluiceError extends Error {
   }
 }
 
+/** The error for what is called, or still waits, after a table was closed. */
+export function closed(): SluiceError {
+  return new SluiceError("ERR_SLUICE_CLOSED", "this Sluice was closed in this thread");
+}
+
 /** A value as an error message shows it: short, on one line, never throwing. */
 export function shown(value: unknown): string {
   if (typeof value === "string") {

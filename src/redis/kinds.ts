@@ -5,16 +5,8 @@
 import { checkOptions, MAX_COST, shown } from "../engine/errors.js";
 import type { Limiter } from "../engine/limiter/limiter.js";
 import type { Sluice } from "../engine/limiter/sluice.js";
-import {
-  type BucketLimits,
-  fixedWindow,
-  leakyBucket,
-  type LeakyLimits,
-  type SeveralLimits,
-  slidingWindow,
-  tokenBucket,
-  type WindowLimits,
-} from "../engine/policy/algorithms.js";
+import type { BucketLimits, LeakyLimits, SeveralLimits, WindowLimits } from "../engine/policy/algorithms.js";
+import { kinds } from "../engine/policy/kinds.js";
 import { bucketScript } from "./scripts/bucket-script.js";
 import { fixedPoint, MOST_UNITS } from "./scripts/fixed-point.js";
 import { fixedWindowScript } from "./scripts/fixed-window-script.js";
@@ -82,23 +74,23 @@ function bucketsOf(
 }
 
 export function redisTokenBucket(options: RedisTokenBucketOptions): RedisKind {
-  const { limits: first, parts } = tokenBucket(options);
-  const limits: readonly BucketLimits[] = parts ?? [first];
+  const { numbers, limits: several } = kinds.tokenBucket.read(options);
+  const limits: readonly BucketLimits[] = several ?? [numbers];
   const shared = (share: number): BucketLimits[] =>
     limits.map(({ rate, burst }) => ({ rate: rate * share, burst: shareOf(burst, share) }));
   return {
     ...bucketsOf(limits, () => MOST_UNITS),
     isQueue: false,
-    standIn: (sluice, name, share) => sluice.tokenBucket(name, parts ? { limits: shared(share) } : shared(share)[0]),
+    standIn: (sluice, name, share) => sluice.tokenBucket(name, several ? { limits: shared(share) } : shared(share)[0]),
   };
 }
 
 export function redisLeakyBucket(options: RedisLeakyBucketOptions): RedisKind {
-  const { kind, limits } = leakyBucket(options);
-  const { rate, burst, extra: queue } = limits;
-  const isQueue = kind === "leakyQueue";
+  const { kind, numbers } = kinds.leakyBucket.read(options);
+  const { rate, burst, extra: queue } = numbers;
+  const { isQueue } = kinds[kind];
   return {
-    ...bucketsOf([limits], (interval) => (isQueue ? queue * interval : MOST_UNITS)),
+    ...bucketsOf([numbers], (interval) => (isQueue ? queue * interval : MOST_UNITS)),
     isQueue,
     standIn: (sluice, name, share) =>
       sluice.leakyBucket(name, {
@@ -127,7 +119,7 @@ function windowKind(
 }
 
 export function redisFixedWindow(options: RedisFixedWindowOptions): RedisKind {
-  fixedWindow({ limit: options.limit, windowMs: options.windowMs });
+  kinds.fixedWindow.read({ limit: options.limit, windowMs: options.windowMs });
   const { limit, windowMs } = options;
   const kind = windowKind(
     `f${windowMs}`,
@@ -147,7 +139,7 @@ export function redisSlidingWindow(options: RedisSlidingWindowOptions): RedisKin
   const { limit, windowMs, slots, log = false } = options;
   if (typeof log !== "boolean") throw new TypeError(`"log" expected true or false, got ${shown(log)}`);
   if (log && slots !== undefined) throw new TypeError(`"slots" expected nothing beside "log", got ${shown(slots)}`);
-  const { limits } = slidingWindow({ limit, windowMs, ...(slots !== undefined && { slots }) });
+  const { numbers } = kinds.slidingWindow.read({ limit, windowMs, ...(slots !== undefined && { slots }) });
   const windowUs = windowMs * 1000;
   const standInSlots = log ? 12 : slots;
   const standIn: RedisKind["standIn"] = (sluice, name, share) =>
@@ -157,7 +149,7 @@ export function redisSlidingWindow(options: RedisSlidingWindowOptions): RedisKin
       ...(standInSlots !== undefined && { slots: standInSlots }),
     });
   if (log) return windowKind("l", windowLogScript, options, [windowUs], standIn);
-  const slotUs = Math.ceil(limits.extra / 1000);
+  const slotUs = Math.ceil(numbers.extra / 1000);
   if (slots !== undefined) return windowKind(`s${slotUs}`, slottedWindowScript, options, [slotUs, slots], standIn);
   const tickUs = 10 ** Math.max(0, Math.ceil(Math.log10((Math.max(1, limit) * windowUs) / MOST_PRODUCT)));
   return {

@@ -1,11 +1,10 @@
 // What a user holds: a policy whose buckets are in Redis. The face is that of a
 // table's limiter, but that every call is one round trip and answers a promise.
 
-import { checkCost, checkDuration, checkOptions, SluiceError } from "../engine/errors.js";
+import { checkCost, checkDuration, checkOptions, closed, SluiceError } from "../engine/errors.js";
 import { checkWait } from "../engine/limiter/keyed-limiter.js";
 import type { Limiter, ReserveOptions, WaitOptions } from "../engine/limiter/limiter.js";
 import type { Key } from "../engine/table/key.js";
-import { closed } from "../engine/table/table.js";
 import { crowded, refused } from "../engine/waiting/refusal.js";
 import type { Reply } from "./connection/caller.js";
 import { decisionWithout, type RedisDecision } from "./connection/fallback.js";

@@ -1,8 +1,7 @@
 // Limiters whose buckets are in Redis, as a user sees them.
 
-import { checkInteger, checkOptions, shown, SluiceError, unexpected } from "../engine/errors.js";
+import { checkInteger, checkOptions, closed, shown, SluiceError, unexpected } from "../engine/errors.js";
 import { define, Sluice } from "../engine/limiter/sluice.js";
-import { closed } from "../engine/table/table.js";
 import { Breaker } from "./connection/breaker.js";
 import { Guard, type GuardCounts } from "./connection/caller.js";
 import type { RedisClient } from "./connection/client.js";

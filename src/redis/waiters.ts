@@ -4,7 +4,7 @@
 // cancelled: so an abort gives its tokens back even from the middle of a queue.
 
 import { ownMs } from "../engine/clock.js";
-import { closed } from "../engine/table/table.js";
+import { closed } from "../engine/errors.js";
 
 /** A turn: when it comes, on this thread's clock, and how it is given back. */
 interface Turn {

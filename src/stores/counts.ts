@@ -115,10 +115,10 @@ export class Hits {
    */
   extend(key: string, forMs: number, hits: number): Count {
     const nowMs = this.#nowMs();
-    const { table, record, pieceAt } = this.#window;
+    const { table, record, tokenShift } = this.#window;
     const endsInMs = Math.min(forMs, MOST_WINDOWS * this.#windowMs);
     // Words are multiples of 4 units; a whole number of those is set as it is.
-    const fourthsOfToken = 2 ** (table.words[(pieceAt + table.at.PIECE_TOKEN_SHIFT) / 4] - 2);
+    const fourthsOfToken = 2 ** (tokenShift - 2);
     const back = Math.round((1 - endsInMs / this.#windowMs) * fourthsOfToken);
     const begin = BigInt.asUintN(64, table.kernel.readingOf(record, nowMs)) - 4n * BigInt(back);
     const count = this.#countOf(this.#nameAt(begin), key);
@@ -148,8 +148,7 @@ export class Hits {
 
   /** The name of a window whose word is `begin`. */
   #nameAt(begin: bigint): string {
-    const { table, pieceAt } = this.#window;
-    const next = begin + (1n << BigInt(table.words[(pieceAt + table.at.PIECE_TOKEN_SHIFT) / 4]));
+    const next = begin + (1n << BigInt(this.#window.tokenShift));
     return `${next >> 32n}.${next & 0xffffffffn}`;
   }
 

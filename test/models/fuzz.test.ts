@@ -152,13 +152,7 @@ const scenarios: fc.Arbitrary<Scenario> = fc.record({
 
 // --- the table and its models -------------------------------------------------
 
-const { at: constants, setsOffset } = kernelConstants();
-const at = new Proxy(constants, {
-  get(all, name: string) {
-    if (!(name in all)) throw new Error(`the kernel has no constant ${name}`);
-    return all[name];
-  },
-});
+const { at, setsOffset } = kernelConstants();
 
 /** Scenarios that share a table before the next one begins. */
 const RUNS_A_TABLE = 60;

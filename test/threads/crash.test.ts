@@ -201,7 +201,7 @@ describe("a thread that died while it held a lock", { timeout: 60_000 }, () => {
       }
     }
 
-    Atomics.store(words, table.ownerAt(DEAD), DEAD_ID + 1);
+    Atomics.store(words, table.threads.ownerAt(DEAD), DEAD_ID + 1);
     return {
       sluice,
       limiter,
@@ -278,7 +278,7 @@ describe("a thread that died while it held a lock", { timeout: 60_000 }, () => {
       table.bury(DEAD_ID);
       await until(() => waiting.every((each) => each.isDone()));
       expect(waiting.map((each) => each.isAllowed())).toEqual(waiting.map(() => true));
-      expect(Atomics.load(words, table.ownerAt(DEAD))).toBe(0);
+      expect(Atomics.load(words, table.threads.ownerAt(DEAD))).toBe(0);
       expect(Atomics.load(words, living)).toBe(3);
       Atomics.store(words, living, 0);
       expect(sluice.audit()).toMatchObject({ clean: true, used: others + 501 - Number(isRenamed) });
@@ -298,7 +298,7 @@ describe("a thread that died while it held a lock", { timeout: 60_000 }, () => {
       const table = Table.attach(sluice.handle);
       const { at, words, longs } = table;
       limiter.allow("alice");
-      const first = table.kernel.lineSetsOffset(table.maxThreads, words[at.HEADER_SET_COUNT / 4]);
+      const first = table.kernel.lineSetsOffset(table.threads.count, words[at.HEADER_SET_COUNT / 4]);
       const sets = Array.from({ length: words[at.HEADER_LINE_SET_COUNT / 4] }, (_, i) => first + i * at.LINE_SET_BYTES);
       const slots = sets.flatMap((set) =>
         Array.from(
@@ -312,7 +312,7 @@ describe("a thread that died while it held a lock", { timeout: 60_000 }, () => {
 
       const free = Atomics.load(words, line);
       expect(free & at.LINE_OWNER_BITS).toBe(0);
-      Atomics.store(words, table.ownerAt(DEAD), DEAD_ID + 1);
+      Atomics.store(words, table.threads.ownerAt(DEAD), DEAD_ID + 1);
       Atomics.store(words, line, free | (DEAD + 1));
       // A thread records which line it writes before it locks it.
       Atomics.store(words, (at.THREADS + DEAD * at.THREAD_BYTES + at.LANE_HELD) / 4, line * 4);

@@ -8,7 +8,7 @@ export interface Decision {
   readonly limit: number;
   /** Whole tokens left after this decision, >= 0. */
   readonly remaining: number;
-  /** ms until the same call would be allowed if nobody else came: 0 if it was, Infinity if it never can be. */
+  /** ms until the same call would be allowed if no other came before it: 0 if it was, Infinity if it never can be. */
   readonly retryAfterMs: number;
   /** ms until the bucket is full again. */
   readonly resetMs: number;
@@ -16,18 +16,16 @@ export interface Decision {
   readonly limitIndex?: number;
 }
 
-/** The decision about `policy` that the kernel just left in the lane. */
+/** The decision about `policy` that the kernel just left in the scratch. */
 export function decisionIn(policy: Policy, allowed: boolean): Decision {
-  const { at, doubles, words, lane } = policy.table;
-  const { parts } = policy;
-  const limitIndex = words[(lane + at.LANE_LIMIT) / 4];
-  const limit = parts.length ? parts[limitIndex].burst : policy.burst;
-  return {
-    allowed,
-    limit,
-    remaining: Math.min(limit, doubles[(lane + at.LANE_REMAINING) / 8]),
-    retryAfterMs: allowed ? 0 : doubles[(lane + at.LANE_RETRY_NS) / 8] / 1e6,
-    resetMs: doubles[(lane + at.LANE_RESET_NS) / 8] / 1e6,
-    ...(parts.length && { limitIndex }),
-  };
+  const { limits, table: { scratch } } = policy;
+  const retryAfterMs = allowed ? 0 : scratch.retryNs / 1e6;
+  const resetMs = scratch.resetNs / 1e6;
+  if (limits.length === 0) {
+    const limit = policy.burst;
+    return { allowed, limit, remaining: Math.min(limit, scratch.remaining), retryAfterMs, resetMs };
+  }
+  const { limitIndex } = scratch;
+  const limit = limits[limitIndex].burst;
+  return { allowed, limit, remaining: Math.min(limit, scratch.remaining), retryAfterMs, resetMs, limitIndex };
 }

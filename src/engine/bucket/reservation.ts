@@ -3,20 +3,21 @@
 import type { Bucket, DueAt } from "./bucket.js";
 
 export interface Reservation {
-  /** False if the cost exceeds the burst, or the delay would exceed maxWaitMs; nothing was charged then. */
+  /** False if the cost exceeds the burst, or the delay would exceed `maxWaitMs`; nothing was charged then. */
   readonly granted: boolean;
-  /** ms to wait before acting: 0 is now. If not granted, ms that it would have taken; Infinity is never. */
+  /** ms until it is due: 0 is now. If not granted, ms that it would have taken; Infinity is never. */
   readonly delayMs: number;
   /**
-   * Gives back what nobody has reserved behind this reservation, if its time to
-   * act is not past. Only the first call has an effect. True if tokens went back.
+   * Gives back the tokens that no later reservation has built on, if it is not
+   * past due. Only the first call has an effect. True if tokens went back.
+   * @throws SluiceError ERR_SLUICE_CLOSED if the table was closed in this thread.
    */
   cancel(): boolean;
-  /** Cancels if the time to act is still to come; a reservation that could act at once stays charged. */
+  /** Cancels if it is not yet due; a reservation that was due at once stays charged. */
   [Symbol.dispose](): void;
 }
 
-/** A reservation of one bucket, as the kernel just left it in the lane. */
+/** A reservation of one bucket, as the kernel just left it in the scratch. */
 export class BucketReservation implements Reservation {
   readonly granted: boolean;
   readonly delayMs: number;
@@ -28,10 +29,9 @@ export class BucketReservation implements Reservation {
   #isOpen: boolean;
 
   constructor(bucket: Bucket, cost: number, granted: boolean, nowMs: number) {
-    const { at, doubles, lane } = bucket.table;
-    const delayNs = doubles[(lane + at.LANE_DELAY_NS) / 8];
+    const { delayNs, retryNs } = bucket.table.scratch;
     this.granted = granted;
-    this.delayMs = (granted && delayNs === Infinity ? Infinity : doubles[(lane + at.LANE_RETRY_NS) / 8]) / 1e6;
+    this.delayMs = (granted && delayNs === Infinity ? Infinity : retryNs) / 1e6;
     this.dueAt = bucket.dueAt;
     this.#bucket = bucket;
     this.#cost = cost;

@@ -76,7 +76,7 @@ function chargesOf(parts: readonly Part[]): Charge[] {
 function giveBack(charges: readonly Charge[], nowMs: number): void {
   for (const { bucket, cost, dueAt, taken } of charges) {
     if (cost > 0 && dueAt && (dueAt.dueAtLow | dueAt.dueAtHigh) !== 0) {
-      bucket.cancel(bucket.policy.isWindow ? cost : taken, dueAt, nowMs);
+      bucket.cancel(bucket.policy.kind.window ? cost : taken, dueAt, nowMs);
     }
   }
 }
@@ -93,7 +93,7 @@ function charge(charges: readonly Charge[], nowMs: number, asOfMs = nowMs): Grou
       return refusal(charges, asOfMs, i, decision);
     }
     each.dueAt = each.bucket.dueAt;
-    each.taken = each.bucket.tookFirst;
+    each.taken = each.bucket.takenFirst;
     if (!fewest || decision.remaining < fewest.remaining) {
       fewest = decision;
       partIndex = each.partIndex;

@@ -46,10 +46,10 @@ export class KeyedLimiter {
   readonly #isGlobal: boolean;
   // Signed, as the kernel takes them: then V8 keeps small integers here, and need
   // not ask at every call whether one of them has become a heap number.
-  readonly #low: number;
-  readonly #high: number;
-  /** The piece of the policy's clock that was in force the last time. */
-  #piece: number;
+  #low = 0;
+  #high = 0;
+  /** The segment of the policy's clock that was in force the last time. */
+  #segment: number;
   /** Where the key's slot was the last time; 0 unknown, or the global bucket. */
   #slot = 0;
   /** Where this thread keeps its last reading of the clock cell; 0 if that is of no use here. */
@@ -62,10 +62,8 @@ export class KeyedLimiter {
     this.#waiters = waiters;
     this.#kernel = policy.table.kernel;
     this.#clock = policy.table.clock;
-    this.#piece = policy.pieceAt;
+    this.#segment = policy.segmentAt;
     this.#isGlobal = bucket.isGlobal;
-    this.#low = bucket.low | 0;
-    this.#high = bucket.high | 0;
     this.#stats = policy.table.clock.kind !== "precise" && policy.isQuick ? policy.statsAt | 0 : 0;
   }
 
@@ -75,7 +73,7 @@ export class KeyedLimiter {
     if (this.#slot !== 0) {
       const answer = this.#stats !== 0
         ? this.#kernel.allowSlotByCell(this.#stats, this.#slot, this.#low, this.#high, cost)
-        : this.#kernel.allowSlot(this.#piece, this.#slot, this.#low, this.#high, cost, this.#clock.mark());
+        : this.#kernel.allowSlot(this.#segment, this.#slot, this.#low, this.#high, cost, this.#clock.mark());
       if (answer < 2) return answer === 1;
     }
     return this.#isGlobal === true ? this.#allowGlobally(cost) : this.#lookUp(cost);
@@ -86,15 +84,17 @@ export class KeyedLimiter {
       const answer = this.#kernel.allowGlobalByCell(this.#stats, cost);
       if (answer < 2) return answer === 1;
     }
-    return this.#kernel.allowGlobal(this.#piece, cost, this.#clock.mark()) === 1;
+    return this.#kernel.allowGlobal(this.#segment, cost, this.#clock.mark()) === 1;
   }
 
   /** `allow` when the key's slot is not known, or was given to another key. */
   #lookUp(cost: number): boolean {
     const { table, policy, record, low, high, setA } = this.#bucket;
-    this.#piece = policy.pieceAt;
+    this.#segment = policy.segmentAt;
+    this.#low = low | 0;
+    this.#high = high | 0;
     const answer = table.kernel.allowWords(record, low, high, setA, cost, this.#clock.mark());
-    this.#slot = table.words[(table.lane + table.at.LANE_SLOT) / 4] | 0;
+    this.#slot = table.scratch.slot | 0;
     return answer === 1;
   }
 
@@ -128,15 +128,15 @@ export class KeyedLimiter {
   #granted(cost: number, timeoutMs: number, nowMs: number): BucketReservation {
     const reservation = this.#reserve(cost, timeoutMs, nowMs);
     if (reservation.granted) return reservation;
-    const { name, mostAtOnce, kind } = this.#bucket.policy;
+    const { name, maxCost, kind } = this.#bucket.policy;
     const { dueAtLow, dueAtHigh } = reservation.dueAt;
     throw refused({
       limiter: name,
       cost,
-      maxCost: mostAtOnce,
+      maxCost,
       delayMs: reservation.delayMs,
       timeoutMs,
-      isQueue: kind === "leakyQueue",
+      isQueue: kind.isQueue,
       isTableFull: (dueAtLow | dueAtHigh) === 0,
     });
   }

@@ -1,34 +1,21 @@
 // What a user holds: a policy bound to a table.
 
+import { decideKey } from "../bucket/bucket.js";
 import { type Decision, decisionIn } from "../bucket/decision.js";
 import type { Reservation } from "../bucket/reservation.js";
 import type { Clock } from "../clock.js";
 import { checkCost, checkInteger, shown } from "../errors.js";
 import type { Policy } from "../policy/policy.js";
 import { checkBurst, checkRate } from "../policy/rate.js";
+import type { LimiterStats } from "../table/counters.js";
 import type { Kernel } from "../table/kernel.js";
-import { finite, type Key, putKey, writeText } from "../table/key.js";
+import { finite, type Key, putKey } from "../table/key.js";
+import type { Scratch } from "../table/scratch.js";
 import type { Table } from "../table/table.js";
 import { Waiters } from "../waiting/waiters.js";
 import { KeyedLimiter, type ReserveOptions, type WaitOptions } from "./keyed-limiter.js";
 
-export type { ReserveOptions, WaitOptions };
-
-export interface LimiterStats {
-  allowed: number;
-  denied: number;
-  /** Keys that lost their slot before they were fresh. */
-  evicted: number;
-  /** Decisions that had to be made again because another thread came first. */
-  contended: number;
-  /** Newcomers refused, or admitted uncounted, because the table was full. */
-  fullDenied: number;
-  fullAllowed: number;
-  /** Slots given to keys. */
-  claimed: number;
-  /** Calls that a limiter in shadow mode admitted and would have refused. */
-  shadowed: number;
-}
+export type { LimiterStats, ReserveOptions, WaitOptions };
 
 /** The policy behind a limiter; undefined for what is none. */
 export let policyOf: (limiter: Limiter) => Policy | undefined;
@@ -49,6 +36,7 @@ export class Limiter {
   readonly #table: Table;
   readonly #clock: Clock;
   readonly #kernel: Kernel;
+  readonly #scratch: Scratch;
   readonly #record: number;
   readonly #waiters: Waiters;
   /** The policy's one global bucket: the same methods without a key, shared by all threads. */
@@ -62,6 +50,7 @@ export class Limiter {
     this.#table = policy.table;
     this.#clock = policy.table.clock;
     this.#kernel = policy.table.kernel;
+    this.#scratch = policy.table.scratch;
     this.#record = policy.record;
     this.#waiters = new Waiters(policy);
     this.global = new KeyedLimiter(policy, this.#waiters, undefined);
@@ -95,8 +84,8 @@ export class Limiter {
   allow(key?: Key, cost = 1): boolean {
     if (typeof cost !== "number" || (cost | 0) !== cost || cost < 0) checkCost(cost);
     if (typeof key === "string") {
-      const table = this.#table;
-      if (key.length <= table.textMax && writeText(table, key)) {
+      const scratch = this.#scratch;
+      if (key.length <= scratch.textMax && scratch.writeText(key)) {
         return this.#kernel.allowText(this.#record, key.length, cost, this.#clock.mark()) === 1;
       }
     } else if (typeof key === "number") {
@@ -117,10 +106,8 @@ export class Limiter {
 
   #ask(key: Key | undefined, mode: number, cost: number): Decision {
     checkCost(cost);
-    if (key === undefined) mode |= this.#table.at.GLOBAL;
-    else putKey(this.#table, this.#record, key);
-    const granted = this.#kernel.decide(this.#record, mode | this.#table.at.ANSWER, cost, this.#clock.now(), 0) === 1;
-    return decisionIn(this.#policy, granted);
+    if (key === undefined) return mode ? this.global.consume(cost) : this.global.peek(cost);
+    return decisionIn(this.#policy, decideKey(this.#policy, key, mode, cost, this.#clock.now()));
   }
 
   /**
@@ -139,8 +126,8 @@ export class Limiter {
     const table = this.#table;
     const kernel = this.#kernel;
     const record = this.#record;
-    const { BATCH_MAX: most, LANE_ANSWERS } = table.at;
-    const answers = table.lane + LANE_ANSWERS;
+    const scratch = this.#scratch;
+    const { BATCH_MAX: most } = table.at;
     const nowMs = this.#clock.mark();
     for (let from = 0; from < length; from += most) {
       const count = Math.min(most, length - from);
@@ -155,7 +142,7 @@ export class Limiter {
       try {
         for (; i < count; i++) {
           const key = keys[from + i];
-          if (typeof key === "string" && key.length <= table.textMax && writeText(table, key)) {
+          if (typeof key === "string" && key.length <= scratch.textMax && scratch.writeText(key)) {
             kernel.batchText(record, i, 0, key.length);
           } else if (typeof key === "number") {
             kernel.batchNumber(record, i, finite(key));
@@ -166,7 +153,7 @@ export class Limiter {
         }
       } finally {
         kernel.allowBatch(record, i, cost, nowMs);
-        out.set(table.bytes.subarray(answers, answers + i), from);
+        scratch.copyAnswers(out, from, i);
       }
     }
     return out;
@@ -220,7 +207,7 @@ export class Limiter {
   /** Changes the burst, tokens, for all keys and threads at once. Of a window it changes the limit; what was used stays used. */
   setBurst(burst: number, limitIndex = 0): void {
     checkBurst(burst);
-    if (this.#policy.kind === "warmUp") {
+    if (!this.#policy.kind.hasBurst) {
       throw new TypeError(
         `${JSON.stringify(this.name)} warms up: it stores what its rate and warmupMs make, and has no burst to set`,
       );
@@ -231,9 +218,9 @@ export class Limiter {
 
   /** The policy of one of several limits, or the only one. */
   #limit(index: number): Policy {
-    const { parts } = this.#policy;
-    checkInteger("limitIndex", index, 0, Math.max(0, parts.length - 1));
-    return parts[index] ?? this.#policy;
+    const { limits } = this.#policy;
+    checkInteger("limitIndex", index, 0, Math.max(0, limits.length - 1));
+    return limits[index] ?? this.#policy;
   }
 }
 

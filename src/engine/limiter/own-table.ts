@@ -1,7 +1,8 @@
 // Tables for limiters that were given none: one serves a thousand of them.
 
 import { SluiceError } from "../errors.js";
-import type { Policy, PolicyKind } from "../policy/policy.js";
+import type { PolicyKind } from "../policy/kinds.js";
+import type { Policy } from "../policy/policy.js";
 import type { Limits } from "../policy/scale.js";
 import { define, Sluice } from "./sluice.js";
 

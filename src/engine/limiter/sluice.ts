@@ -3,29 +3,27 @@
 import type { Reservation } from "../bucket/reservation.js";
 import type { ManualClock } from "../clock.js";
 import { ManualClock as Manual } from "../clock.js";
-import { checkInteger, checkOptions, SluiceError, unexpected } from "../errors.js";
-import {
-  type Definition,
-  fixedWindow,
-  type FixedWindowOptions,
-  leakyBucket,
-  type LeakyBucketOptions,
-  slidingWindow,
-  type SlidingWindowOptions,
-  tiersOf,
-  tokenBucket,
-  type TokenBucketOptions,
-  warmUp,
-  type WarmUpOptions,
+import { checkInteger, checkOptions, closed, SluiceError, unexpected } from "../errors.js";
+import type {
+  Definition,
+  FixedWindowOptions,
+  LeakyBucketOptions,
+  SlidingWindowOptions,
+  TokenBucketOptions,
+  WarmUpOptions,
 } from "../policy/algorithms.js";
-import { checkName, countPolicies, definePolicy, Policy, type PolicyKind } from "../policy/policy.js";
+import { checkName, definePolicy } from "../policy/define.js";
+import { kinds, type PolicyKind } from "../policy/kinds.js";
+import { Policy } from "../policy/policy.js";
 import type { Limits } from "../policy/scale.js";
-import { join, part } from "../table/deaths.js";
-import { closed, idOf, type SluiceHandle, Table, type WhenFull, whenFullChoices } from "../table/table.js";
+import { add, audit, type AuditCounts, countsOf, type LimiterStats, liveKeysOf, zeros } from "../table/counters.js";
+import { join, unwatch } from "../table/deaths.js";
+import { headerOf, type SluiceHandle, type WhenFull, whenFullChoices } from "../table/header.js";
+import { Table } from "../table/table.js";
 import { keepTicking } from "../table/ticker.js";
 import { all, type GroupDecision, type Part, reserveAll, waitAll } from "./all.js";
 import { Hierarchy } from "./hierarchy.js";
-import { Limiter, type LimiterStats, type ReserveOptions } from "./limiter.js";
+import { Limiter, type ReserveOptions } from "./limiter.js";
 
 export interface SluiceOptions {
   /** Keys to have room for at once, over all limiters: 1 to 100 million. Costs 22.9 bytes each, once used. */
@@ -57,51 +55,16 @@ export interface SluiceStats extends LimiterStats {
   threads: number;
 }
 
-export interface AuditReport {
-  /** True if nothing below is wrong. */
+export interface AuditReport extends AuditCounts {
+  /** True if nothing in it is wrong. */
   clean: boolean;
-  /** Slots that hold a key, and those among them that are as good as empty. */
-  used: number;
-  fresh: number;
-  slots: number;
   /** Keys in use, those that are not fresh, by limiter. */
   live: Record<string, number>;
-  /** Slots in the middle of a claim; 0 in a table at rest. */
-  busy: number;
-  /** Words that cannot be. */
-  torn: number;
-  /** Keys with two slots. */
-  doubles: number;
-  /** Keys of policies that do not exist. */
-  strangers: number;
-  /** Locks that somebody holds. */
-  locksHeld: number;
 }
 
 const MAX_CAPACITY = 100_000_000;
-const counters = [
-  "allowed",
-  "denied",
-  "evicted",
-  "contended",
-  "fullDenied",
-  "fullAllowed",
-  "claimed",
-  "shadowed",
-] as const;
-const counterNames = [
-  "STATS_ALLOWED",
-  "STATS_DENIED",
-  "STATS_EVICTED",
-  "STATS_CONTENDED",
-  "STATS_FULL_DENIED",
-  "STATS_FULL_ALLOWED",
-  "STATS_CLAIMED",
-  "STATS_SHADOWED",
-] as const;
-
 /** Defines a policy of any kind: for the faces that are not limiters of this library's own. */
-export let define: (sluice: Sluice, name: string, kind: PolicyKind, limits: Limits) => Policy;
+export let define: (sluice: Sluice, name: string, kind: PolicyKind, numbers: Limits) => Policy;
 
 /**
  * What this thread has made or attached, by table. What it attached stays until it
@@ -153,7 +116,7 @@ export class Sluice {
    * version, ERR_SLUICE_TOO_MANY_THREADS if "maxThreads" are attached.
    */
   static attach(handle: SluiceHandle): Sluice {
-    const id = idOf(handle);
+    const { id } = headerOf(handle);
     const here = known(id);
     if (here) return here;
     const sluice = new Sluice(Table.attach(handle));
@@ -172,7 +135,7 @@ export class Sluice {
    * the same limiter; other options throw ERR_SLUICE_POLICY_EXISTS.
    */
   tokenBucket(name: string, options: TokenBucketOptions): Limiter {
-    return this.#make(name, options, tokenBucket);
+    return this.#make(name, kinds.tokenBucket.read(options));
   }
 
   /**
@@ -181,12 +144,12 @@ export class Sluice {
    * one at `rate`, in order, and refuses at once whom the queue has no place for.
    */
   leakyBucket(name: string, options: LeakyBucketOptions): Limiter {
-    return this.#make(name, options, leakyBucket);
+    return this.#make(name, kinds.leakyBucket.read(options));
   }
 
   /** At most `limit` in each window of `windowMs`. Around a boundary, twice the limit may pass. */
   fixedWindow(name: string, options: FixedWindowOptions): Limiter {
-    return this.#make(name, options, fixedWindow);
+    return this.#make(name, kinds.fixedWindow.read(options));
   }
 
   /**
@@ -195,12 +158,12 @@ export class Sluice {
    * through when what was taken before has been paid off.
    */
   warmUp(name: string, options: WarmUpOptions): Limiter {
-    return this.#make(name, options, warmUp);
+    return this.#make(name, kinds.warmUp.read(options));
   }
 
   /** At most `limit` in the last `windowMs`: never more with `slots`, else as estimated from the counts of two windows. */
   slidingWindow(name: string, options: SlidingWindowOptions): Limiter {
-    return this.#make(name, options, slidingWindow);
+    return this.#make(name, kinds.slidingWindow.read(options));
   }
 
   /**
@@ -230,30 +193,23 @@ export class Sluice {
     return new Hierarchy(limiters);
   }
 
-  #make<Options extends { tiers?: Record<string, object> }>(
-    name: string,
-    options: Options,
-    read: (options: Options) => Definition,
-  ): Limiter {
-    checkOptions(options);
-    const wanted = read(options);
-    const tiers = tiersOf(options).map(([tier, own]) => [tierName(name, tier), read(own)] as const);
-    for (const each of [name, ...tiers.map(([tier]) => tier)]) checkName(this.#open(), each);
-    const policy = this.#define(name, wanted);
-    for (const [tier, definition] of tiers) this.#define(tier, definition);
+  #make(name: string, { tiers, ...definition }: Definition<PolicyKind>): Limiter {
+    for (const each of [name, ...tiers.map(([tier]) => tierName(name, tier))]) checkName(this.#open(), each);
+    const policy = this.#define(name, definition);
+    for (const [tier, own] of tiers) this.#define(tierName(name, tier), own);
     return this.#limiterOf(policy);
   }
 
-  #define(name: string, { kind, limits, traits, parts = [] }: Definition): Policy {
+  #define(name: string, { kind, numbers, limits = [], ...traits }: Omit<Definition<PolicyKind>, "tiers">): Policy {
     const table = this.#open();
     checkName(table, name);
     const find = (each: string): Policy | undefined => this.#policy(each);
-    const made = parts.map((part, i) => definePolicy(table, `${name}#${i}`, "limit", part, {}, find));
-    return definePolicy(table, name, kind, limits, { ...traits, parts: made }, find);
+    const joined = limits.map((limit, i) => definePolicy(table, `${name}#${i}`, "limit", limit, {}, find));
+    return definePolicy(table, name, kind, numbers, { ...traits, joined }, find);
   }
 
   static {
-    define = (sluice, name, kind, limits) => sluice.#define(name, { kind, limits, traits: {} });
+    define = (sluice, name, kind, numbers) => sluice.#define(name, { kind, numbers, isShadow: false });
   }
 
   /** The limiter of that name, from whichever thread. Throws ERR_SLUICE_NO_POLICY if there is none (yet). */
@@ -261,9 +217,7 @@ export class Sluice {
     const table = this.#open();
     checkName(table, name);
     const policy = this.#policy(name);
-    if (policy && !policy.isGlobalOnly && policy.kind !== "limit" && policy.kind !== "lease") {
-      return this.#limiterOf(policy);
-    }
+    if (policy?.kind.hasLimiter) return this.#limiterOf(policy);
     throw new SluiceError(
       "ERR_SLUICE_NO_POLICY",
       `"name" expected a limiter of this table, got ${JSON.stringify(name)}; it has ${
@@ -284,7 +238,7 @@ export class Sluice {
   }
 
   #policy(name: string): Policy | undefined {
-    for (let number = this.#policies.size + 1; number <= countPolicies(this.#table); number++) {
+    for (let number = this.#policies.size + 1; number <= this.#table.header.policyCount; number++) {
       const policy = new Policy(this.#table, number);
       this.#policies.set(policy.name, policy);
     }
@@ -295,51 +249,27 @@ export class Sluice {
   stats(): SluiceStats {
     const table = this.#open();
     this.#policy("");
-    const { at, longs } = table;
     const limiters: Record<string, LimiterStats> = Object.create(null);
     const sum = zeros();
-    let number = 1;
-    for (const name of this.#policies.keys()) {
-      const own = zeros();
-      if (this.#policies.get(name)!.kind !== "limit") limiters[name] = own;
-      for (let thread = 0; thread < table.maxThreads; thread++) {
-        const line = at.THREADS + thread * at.THREAD_BYTES + at.LANE_STATS + number * at.STATS_BYTES;
-        counters.forEach((counter, i) => (own[counter] += Number(longs[(line + at[counterNames[i]]) / 8])));
-      }
-      for (const counter of counters) sum[counter] += own[counter];
-      number++;
+    for (const [name, { number, kind }] of this.#policies) {
+      const own = countsOf(table, number);
+      add(sum, own);
+      if (!kind.isLimitOfSeveral) limiters[name] = own;
     }
-    let threads = 0;
-    for (let thread = 0; thread < table.maxThreads; thread++) {
-      if (Atomics.load(table.words, table.ownerAt(thread))) threads++;
-    }
-    return { ...sum, limiters, capacity: table.capacity, threads };
+    return { ...sum, limiters, capacity: table.header.capacity, threads: table.threads.attached };
   }
 
   /** Walks the table and reports what must not be there. Meant for a table at rest; takes about 10 ns a slot. */
   audit(): AuditReport {
-    const { at, unsigned, lane, kernel, clock } = this.#open();
+    const table = this.#open();
     this.#policy("");
-    kernel.audit(clock.now());
+    const counts = audit(table);
     const live: Record<string, number> = Object.create(null);
-    for (const [name, policy] of this.#policies) {
-      if (policy.kind !== "limit") live[name] = unsigned[(policy.statsAt + at.STATS_LIVE) / 4];
+    for (const [name, { number, kind }] of this.#policies) {
+      if (!kind.isLimitOfSeveral) live[name] = liveKeysOf(table, number);
     }
-    const count = (name: string): number => unsigned[(lane + at.LANE_BATCH + at[name]) / 4];
-    const report = {
-      used: count("AUDIT_USED"),
-      fresh: count("AUDIT_FRESH"),
-      slots: unsigned[at.HEADER_SET_COUNT / 4] * at.SLOT_COUNT
-        + unsigned[at.HEADER_LINE_SET_COUNT / 4] * at.LINE_SLOT_COUNT,
-      live,
-      busy: count("AUDIT_BUSY"),
-      torn: count("AUDIT_TORN"),
-      doubles: count("AUDIT_DOUBLES"),
-      strangers: count("AUDIT_STRANGERS"),
-      locksHeld: count("AUDIT_LOCKS"),
-    };
-    const { busy, torn, doubles, strangers, locksHeld } = report;
-    return { clean: busy + torn + doubles + strangers + locksHeld === 0, ...report };
+    const { busy, torn, doubles, strangers, locksHeld } = counts;
+    return { clean: busy + torn + doubles + strangers + locksHeld === 0, ...counts, live };
   }
 
   /** Detaches this thread. The table lives on while any thread holds it. */
@@ -349,7 +279,7 @@ export class Sluice {
     this.#stopTicking?.();
     this.#table.clock.manual?.release(this.#table.clockCell);
     this.#table.close();
-    part(this.#table);
+    unwatch(this.#table);
     attached.delete(this.#table.id);
   }
 
@@ -361,10 +291,6 @@ export class Sluice {
     if (this.#isClosed) throw closed();
     return this.#table;
   }
-}
-
-function zeros(): LimiterStats {
-  return { allowed: 0, denied: 0, evicted: 0, contended: 0, fullDenied: 0, fullAllowed: 0, claimed: 0, shadowed: 0 };
 }
 
 /** The policy behind a tier. */

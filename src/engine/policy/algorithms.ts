@@ -2,8 +2,8 @@
 // policy they make. docs/algorithms.md explains each.
 
 import { wallMs } from "../clock.js";
-import { checkInteger, checkOptions, MAX_COST, shown, unexpected } from "../errors.js";
-import type { PolicyKind, PolicyTraits } from "./policy.js";
+import { checkInteger, MAX_COST, shown, unexpected } from "../errors.js";
+import { checkOptions } from "../options.js";
 import { checkBurst, checkRate } from "./rate.js";
 import type { Limits } from "./scale.js";
 
@@ -62,110 +62,139 @@ interface WarmUpLimits {
 export interface WarmUpOptions extends WarmUpLimits, CommonOptions<WarmUpLimits> {}
 
 /** What options amount to. */
-export interface Definition {
-  kind: PolicyKind;
-  limits: Limits;
-  traits: PolicyTraits;
+export interface Definition<Kind extends string = string> {
+  readonly kind: Kind;
+  readonly numbers: Limits;
+  readonly isShadow: boolean;
+  /** How long ago its first window began, ms. */
+  readonly alignMs?: number;
+  /** Counters of a window with slots. */
+  readonly ring?: number;
   /** Limits that are policies of their own. */
-  parts?: readonly Limits[];
+  readonly limits?: readonly Limits[];
+  /** The same for other limits, by the tier's name. */
+  readonly tiers: readonly (readonly [tier: string, definition: Definition<Kind>])[];
 }
+
+type Plain<Kind extends string> = Omit<Definition<Kind>, "isShadow" | "tiers">;
 
 const MAX_WINDOW_MS = 366 * 86_400_000;
 
-export function tokenBucket(options: TokenBucketOptions): Definition {
-  const traits = traitsOf(options);
-  if (!("limits" in options) || options.limits === undefined) {
-    return { kind: "tokenBucket", limits: bucketLimits(options as BucketLimits), traits };
-  }
-  const { limits } = options;
-  if (!Array.isArray(limits) || limits.length < 1 || limits.length > 7) {
-    throw unexpected("limits", "an array of 1 to 7 { rate, burst }", limits, "object");
-  }
-  const parts = limits.map((each, i) => {
-    checkOptions(each, `limits[${i}]`);
-    return bucketLimits(each);
-  });
-  return { kind: "limits", limits: parts[0], traits, parts };
+/**
+ * Makes a reader of options: `own` are the names that a tier may have as well,
+ * `others` the rest. The reader throws TypeError or RangeError for options that are wrong.
+ */
+function reader<Options extends CommonOptions<object>, Kind extends string>(
+  own: readonly string[],
+  others: readonly string[],
+  define: (options: Options) => Plain<Kind>,
+): (options: Options) => Definition<Kind> {
+  const read = (options: Options): Definition<Kind> => {
+    const { shadow = false, tiers = {} } = options;
+    if (typeof shadow !== "boolean") throw new TypeError(`"shadow" expected true or false, got ${shown(shadow)}`);
+    checkOptions(tiers, Object.keys(tiers ?? {}), "tiers");
+    return {
+      ...define(options),
+      isShadow: shadow,
+      tiers: Object.entries(tiers).map(([name, tier]) => {
+        checkOptions(tier, own, `tiers.${name}`);
+        return [name, read({ ...withoutLimitsOf(tier, options), ...tier, tiers: {} })] as const;
+      }),
+    };
+  };
+  return (options) => {
+    checkOptions(options, [...own, ...others, "shadow", "tiers"]);
+    return read(options);
+  };
 }
 
-function bucketLimits({ rate, burst }: BucketLimits): Limits {
+/** A tier with a rate or burst of its own has that one limit. */
+function withoutLimitsOf<Options extends object>(tier: object, options: Options): Options {
+  if (!("limits" in options) || !("rate" in tier || "burst" in tier)) return options;
+  const { limits: _, ...rest } = options;
+  return rest as Options;
+}
+
+const bucketNames = ["rate", "burst"];
+const windowNames = ["limit", "windowMs"];
+
+export const tokenBucket = reader(
+  [...bucketNames, "limits"],
+  [],
+  (options: TokenBucketOptions): Plain<"tokenBucket" | "limits"> => {
+    if (!("limits" in options) || options.limits === undefined) {
+      return { kind: "tokenBucket", numbers: bucketNumbers(options as BucketLimits) };
+    }
+    const { limits } = options;
+    if (!Array.isArray(limits) || limits.length < 1 || limits.length > 7) {
+      throw unexpected("limits", "an array of 1 to 7 { rate, burst }", limits, "object");
+    }
+    const several = limits.map((each, i) => {
+      checkOptions(each, bucketNames, `limits[${i}]`);
+      return bucketNumbers(each);
+    });
+    return { kind: "limits", numbers: several[0], limits: several };
+  },
+);
+
+function bucketNumbers({ rate, burst }: BucketLimits): Limits {
   checkRate(rate);
   checkBurst(burst);
   return { rate, burst, extra: 0 };
 }
 
-export function leakyBucket(options: LeakyBucketOptions): Definition {
-  const { rate, queue } = options;
-  checkRate(rate);
-  if (queue === undefined) {
-    checkBurst(options.burst);
-    return { kind: "leakyBucket", limits: { rate, burst: options.burst, extra: 0 }, traits: traitsOf(options) };
-  }
-  const { burst = 1 } = options;
-  checkBurst(burst);
-  checkInteger("queue", queue, 0, MAX_COST);
-  return { kind: "leakyQueue", limits: { rate, burst, extra: queue }, traits: traitsOf(options) };
-}
+export const leakyBucket = reader(
+  [...bucketNames, "queue"],
+  [],
+  (options: LeakyBucketOptions): Plain<"leakyBucket" | "leakyQueue"> => {
+    const { rate, queue, burst = queue === undefined ? undefined : 1 } = options;
+    checkRate(rate);
+    checkBurst(burst);
+    if (queue === undefined) return { kind: "leakyBucket", numbers: { rate, burst, extra: 0 } };
+    checkInteger("queue", queue, 0, MAX_COST);
+    return { kind: "leakyQueue", numbers: { rate, burst, extra: queue } };
+  },
+);
 
-function windowOf(kind: PolicyKind, options: FixedWindowOptions | SlidingWindowOptions): Definition {
-  const { limit, windowMs } = options;
+function windowNumbers({ limit, windowMs }: WindowLimits): Limits {
   checkInteger("limit", limit, 0, MAX_COST);
   checkInteger("windowMs", windowMs, 1, MAX_WINDOW_MS);
-  return {
-    kind,
-    limits: { rate: limit / (windowMs / 1000), burst: limit, extra: windowMs * 1e6 },
-    traits: traitsOf(options),
-  };
+  return { rate: limit / (windowMs / 1000), burst: limit, extra: windowMs * 1e6 };
 }
 
-export function fixedWindow(options: FixedWindowOptions): Definition {
-  const { align } = options;
-  const made = windowOf("fixedWindow", options);
-  if (align === undefined) return made;
+export const fixedWindow = reader(windowNames, ["align"], (options: FixedWindowOptions): Plain<"fixedWindow"> => {
+  const { align, windowMs } = options;
+  const numbers = windowNumbers(options);
+  if (align === undefined) return { kind: "fixedWindow", numbers };
   if (align !== "wall") throw new RangeError(`"align" expected 'wall', got ${shown(align)}`);
-  return { ...made, traits: { ...made.traits, alignMs: wallMs() % options.windowMs } };
-}
+  return { kind: "fixedWindow", numbers, alignMs: wallMs() % windowMs };
+});
 
-export function slidingWindow(options: SlidingWindowOptions): Definition {
-  const { slots } = options;
-  if (slots === undefined) return windowOf("slidingWindow", options);
-  checkInteger("slots", slots, 1, 12);
-  const { limits, traits } = windowOf("slottedWindow", options);
-  // A slot is rounded up to whole ns, so that the window is never shorter than said.
-  const extra = Math.ceil(limits.extra / slots);
-  return { kind: "slottedWindow", limits: { ...limits, extra }, traits: { ...traits, ring: slots + 1 } };
-}
+export const slidingWindow = reader(
+  windowNames,
+  ["slots"],
+  (options: SlidingWindowOptions): Plain<"slidingWindow" | "slottedWindow"> => {
+    const { slots } = options;
+    const numbers = windowNumbers(options);
+    if (slots === undefined) return { kind: "slidingWindow", numbers };
+    checkInteger("slots", slots, 1, 12);
+    // A slot is rounded up to whole ns, so that the window is never shorter than said.
+    const extra = Math.ceil(numbers.extra / slots);
+    return { kind: "slottedWindow", numbers: { ...numbers, extra }, ring: slots + 1 };
+  },
+);
 
-export function warmUp(options: WarmUpOptions): Definition {
-  const { rate, warmupMs, coldFactor = 3 } = options;
-  checkRate(rate);
-  if (typeof warmupMs !== "number" || !(warmupMs >= 0 && warmupMs <= MAX_WINDOW_MS)) {
-    throw unexpected("warmupMs", `a number of milliseconds from 0 to ${MAX_WINDOW_MS}`, warmupMs);
-  }
-  if (typeof coldFactor !== "number" || !(coldFactor >= 1 && coldFactor <= 1e6)) {
-    throw unexpected("coldFactor", "a number from 1 to 1000000", coldFactor);
-  }
-  return {
-    kind: "warmUp",
-    limits: { rate, burst: coldFactor, extra: Math.round(warmupMs * 1e6) },
-    traits: traitsOf(options),
-  };
-}
-
-function traitsOf({ shadow = false }: { shadow?: boolean }): PolicyTraits {
-  if (typeof shadow !== "boolean") throw new TypeError(`"shadow" expected true or false, got ${shown(shadow)}`);
-  return { isShadow: shadow };
-}
-
-/** The options of each tier, by its name. */
-export function tiersOf<Options extends { tiers?: Record<string, object> }>(options: Options): [string, Options][] {
-  const { tiers = {} } = options;
-  checkOptions(tiers, "tiers");
-  return Object.entries(tiers).map(([name, own]) => {
-    checkOptions(own, `tiers.${name}`);
-    const { limits, ...rest } = options as Options & { limits?: unknown };
-    // A tier with a rate or burst of its own has that one limit.
-    const base = limits !== undefined && ("rate" in own || "burst" in own) ? rest : options;
-    return [name, { ...base, ...own, tiers: {} } as Options];
-  });
-}
+export const warmUp = reader(
+  ["rate", "warmupMs", "coldFactor"],
+  [],
+  ({ rate, warmupMs, coldFactor = 3 }: WarmUpOptions): Plain<"warmUp"> => {
+    checkRate(rate);
+    if (typeof warmupMs !== "number" || !(warmupMs >= 0 && warmupMs <= MAX_WINDOW_MS)) {
+      throw unexpected("warmupMs", `a number of milliseconds from 0 to ${MAX_WINDOW_MS}`, warmupMs);
+    }
+    if (typeof coldFactor !== "number" || !(coldFactor >= 1 && coldFactor <= 1e6)) {
+      throw unexpected("coldFactor", "a number from 1 to 1000000", coldFactor);
+    }
+    return { kind: "warmUp", numbers: { rate, burst: coldFactor, extra: Math.round(warmupMs * 1e6) } };
+  },
+);

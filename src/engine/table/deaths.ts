@@ -1,41 +1,43 @@
-// Deaths: every table of this thread learns when a worker that this thread
-// started has ended, and takes back what the worker held. A worker that ends
-// by itself gives its number back on the way out.
+// Deaths: when a worker ends that this thread started, every table of this
+// thread frees the worker's number and locks. A worker that exits by itself
+// frees its number on the way out.
 
-import { isMainThread, threadId, type Worker } from "node:worker_threads";
+import { isMainThread, type Worker } from "node:worker_threads";
 import { adopt, type Table } from "./table.js";
 
-/** A table that nobody here holds any more gives its thread number back. */
-const forgotten = new FinalizationRegistry((leave: () => void) => leave());
+/** Frees the thread number of a table that was garbage collected. */
+const forgotten = new FinalizationRegistry((release: () => void) => release());
 const tables = new Set<WeakRef<Table>>();
 let isWatching = false;
 
-function each(act: (table: Table) => void): void {
+function each(call: (table: Table) => void): void {
   for (const ref of tables) {
     const table = ref.deref();
-    if (table) act(table);
+    if (table) call(table);
     else tables.delete(ref);
   }
 }
 
-/** Takes back what `worker` holds once it has ended. For workers that were started before this thread had a table. */
+/**
+ * Frees what `worker` holds in this thread's tables once it has ended. Only
+ * workers that were started before this thread had a table need it.
+ */
 export function watch(worker: Worker): void {
   const { threadId } = worker;
   worker.once("exit", () => each((table) => table.bury(threadId)));
 }
 
-/** Stops watching over a table. */
-export function part(table: Table): void {
+/** Stops watching the deaths of workers for a table. */
+export function unwatch(table: Table): void {
   forgotten.unregister(table);
   for (const ref of tables) if (ref.deref() === table) tables.delete(ref);
 }
 
-/** Watches over a table on behalf of this thread. */
+/** Watches the deaths of this thread's workers for a table. */
 export function join(table: Table): void {
   tables.add(new WeakRef(table));
-  const { words, thread } = table;
-  const owner = table.ownerAt(thread);
-  forgotten.register(table, () => Atomics.compareExchange(words, owner, threadId + 1, 0), table);
+  const { threads, thread } = table;
+  forgotten.register(table, () => threads.release(thread), table);
   if (isWatching) return;
   isWatching = true;
   adopt();

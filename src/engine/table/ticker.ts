@@ -1,14 +1,14 @@
 // The ticker of a coarse clock: one worker thread that writes the time into the
-// table's clock cell twice a millisecond, whatever the other threads' event
-// loops do. It belongs to the thread that started it; should that thread end,
-// the others notice that the cell lags, and one of them starts another.
+// table's clock cell twice a millisecond, even while all event loops are busy.
+// It ends with the thread that started it. The other threads then notice that
+// the cell lags, and one of them starts the next ticker.
 
 import { Worker } from "node:worker_threads";
 import type { Table } from "./table.js";
 
-/** How often an attached thread looks whether the cell still moves, ms. */
+/** How often an attached thread checks that the cell still moves, ms. */
 const WATCH_MS = 100;
-/** A cell that lags by more has lost its ticker, ms. */
+/** A cell that lags by more than this has lost its ticker, ms. */
 const LAG_MS = 50;
 
 const source = `
@@ -24,15 +24,15 @@ while (Atomics.load(words, turnAt / 4) === turn) {
 }
 `;
 
-/** Starts a ticker if none runs for this table yet, and watches over it. Returns what stops both. */
+/** Starts a ticker if none runs for this table yet, and starts another when it dies. Returns what stops both. */
 export function keepTicking(table: Table): () => void {
   let worker: Worker | undefined;
   let myTurn = 0;
 
   const start = (): void => {
-    const turn = Atomics.load(table.words, table.at.HEADER_TICKER / 4);
-    // Whoever raises the turn starts the next ticker; a ticker of an older turn stops.
-    if (Atomics.compareExchange(table.words, table.at.HEADER_TICKER / 4, turn, turn + 1) !== turn) return;
+    const { turn } = table.header;
+    // The thread that ends the turn starts the next ticker; a ticker of an older turn stops.
+    if (!table.header.endTurn(turn)) return;
     myTurn = turn + 1;
     table.clockCell.set(table.sinceEpochMs());
     worker = new Worker(source, {
@@ -41,9 +41,7 @@ export function keepTicking(table: Table): () => void {
       execArgv: [],
       workerData: {
         memory: table.memory,
-        msAt: table.at.HEADER_CLOCK,
-        nsAt: table.at.HEADER_CLOCK_NS,
-        turnAt: table.at.HEADER_TICKER,
+        ...table.header.tickerAddresses,
         epochNs: table.epochNs,
         turn: myTurn,
       },
@@ -56,15 +54,12 @@ export function keepTicking(table: Table): () => void {
     if (table.sinceEpochMs() - table.clockCell.ms[0] > LAG_MS) start();
   }, WATCH_MS);
   watch.unref();
-  if (Atomics.load(table.words, table.at.HEADER_TICKER / 4) === 0) start();
+  if (table.header.turn === 0) start();
 
   return () => {
     clearInterval(watch);
-    if (!worker) return;
-    // Ends the loop of our ticker only if nobody has taken over since.
-    if (Atomics.compareExchange(table.words, table.at.HEADER_TICKER / 4, myTurn, myTurn + 1) === myTurn) {
-      Atomics.notify(table.words, table.at.HEADER_TICKER / 4);
-    }
+    // Stops our ticker, unless another thread has started the next one since.
+    if (worker) table.header.endTurn(myTurn);
     worker = undefined;
   };
 }

@@ -3,8 +3,8 @@
 import { isMainThread } from "node:worker_threads";
 import type { Bucket, DueAt } from "../bucket/bucket.js";
 import type { Clock } from "../clock.js";
-import { SluiceError } from "../errors.js";
-import { closed, type Table } from "../table/table.js";
+import { closed, SluiceError } from "../errors.js";
+import type { Table } from "../table/table.js";
 import { passed } from "./refusal.js";
 
 /** A reservation to wait for. */

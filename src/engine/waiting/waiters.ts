@@ -11,8 +11,8 @@
 // has another, everybody's dueAt is translated before anything else happens.
 
 import { type Bucket, cancelReserved, untilDue } from "../bucket/bucket.js";
+import { closed } from "../errors.js";
 import type { Policy } from "../policy/policy.js";
-import { closed } from "../table/table.js";
 import { Rows } from "./queue.js";
 import { passed } from "./refusal.js";
 import { type Claim, sleepMs } from "./sleep.js";

@@ -9,6 +9,7 @@
 import type { Decision } from "../../engine/bucket/decision.js";
 import type { GroupDecision } from "../../engine/limiter/all.js";
 import { type Limiter, policyOf } from "../../engine/limiter/limiter.js";
+import { kinds } from "../../engine/policy/kinds.js";
 import type { Policy } from "../../engine/policy/policy.js";
 import type { Key } from "../../engine/table/key.js";
 
@@ -54,13 +55,13 @@ export function areOfTable(
 
 export function toldLimits(limiter: AnyLimiter): readonly ToldLimit[] {
   const policy = policyOf(limiter as Limiter);
-  if (policy) return policy.parts.length > 0 ? policy.parts : [policy];
+  if (policy) return policy.limits.length > 0 ? policy.limits : [policy];
   const { name, limits } = limiter as AsyncLimiter;
   return limits.map(({ rate, burst }, i) => ({
     name: limits.length > 1 ? `${name}#${i}` : name,
     rate,
     burst,
-    kind: "limit",
+    kind: kinds.limit,
     version: 0,
   }));
 }

@@ -110,7 +110,7 @@ function policyItem({ name, rate, burst, kind }: ToldLimit, isNamed: boolean): s
   if (isNamed) parameters.set("q", burst);
   // A window's rate was made from its length, and 1e-12 off.
   const seconds = Math.ceil((burst / rate) * (1 - 1e-12));
-  if (kind !== "warmUp" && seconds > 0 && seconds <= MOST_SECONDS) parameters.set("w", seconds);
+  if (kind.hasBurst && seconds > 0 && seconds <= MOST_SECONDS) parameters.set("w", seconds);
   return serializeItem([isNamed ? name : burst, parameters]);
 }
 

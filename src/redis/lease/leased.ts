@@ -2,11 +2,12 @@
 // is made in this process's own table, and Redis hears of many at once.
 
 import type { Clock } from "../../engine/clock.js";
-import { checkCost } from "../../engine/errors.js";
+import { checkCost, closed } from "../../engine/errors.js";
 import type { Policy } from "../../engine/policy/policy.js";
+import { Counter } from "../../engine/table/counters.js";
 import type { Kernel } from "../../engine/table/kernel.js";
-import { finite, type Key, writeText } from "../../engine/table/key.js";
-import { closed, type Table } from "../../engine/table/table.js";
+import { finite, type Key } from "../../engine/table/key.js";
+import type { Table } from "../../engine/table/table.js";
 import { decisionWithout, type RedisDecision } from "../connection/fallback.js";
 import type { RedisLimit } from "../kinds.js";
 import { RedisLimiter, type RedisLimiterStats } from "../limiter.js";
@@ -48,6 +49,8 @@ export class LeasedLimiter {
   readonly #record: number;
   readonly #burst: number;
   readonly #asks: number;
+  readonly #allowed: Counter;
+  readonly #denied: Counter;
   readonly #mayPassWithout: boolean;
   #degraded = 0;
   #isClosed = false;
@@ -65,6 +68,8 @@ export class LeasedLimiter {
     this.#record = record;
     this.#burst = burst;
     this.#asks = table.at.LEASE_ASK;
+    this.#allowed = new Counter(table, policy.number, "allowed");
+    this.#denied = new Counter(table, policy.number, "denied");
     this.#mayPassWithout = redis.failure.policy !== "closed";
   }
 
@@ -79,10 +84,9 @@ export class LeasedLimiter {
 
   /** Counts of this thread. */
   stats(): LeasedStats {
-    const { longs, at } = this.#table;
     return {
-      allowed: Number(longs[this.#counter(at.STATS_ALLOWED)]),
-      denied: Number(longs[this.#counter(at.STATS_DENIED)]),
+      allowed: this.#allowed.value,
+      denied: this.#denied.value,
       degraded: this.#degraded,
       ...this.#leases.counts,
     };
@@ -167,8 +171,8 @@ export class LeasedLimiter {
       return 0;
     }
     if (typeof key === "string") {
-      const table = this.#table;
-      if (key.length <= table.textMax && writeText(table, key)) {
+      const { scratch } = this.#table;
+      if (key.length <= scratch.textMax && scratch.writeText(key)) {
         return this.#kernel.takeText(this.#record, key.length, cost, countsRefusal, this.#clock.mark());
       }
     } else if (typeof key === "number") {
@@ -214,14 +218,8 @@ export class LeasedLimiter {
     return this.#decision(key, allowed, allowed ? 0 : retryAfterMs);
   }
 
-  /** Where this thread counts in the table, among the 64-bit words. */
-  #counter(counter: number): number {
-    return (this.#policy.statsAt + counter) / 8;
-  }
-
   #count(allowed: boolean): void {
-    const { at, longs } = this.#table;
-    longs[this.#counter(allowed ? at.STATS_ALLOWED : at.STATS_DENIED)]++;
+    (allowed ? this.#allowed : this.#denied).add(1);
   }
 
   #without(key: Key | undefined, cost: number): RedisDecision {
@@ -233,7 +231,7 @@ export class LeasedLimiter {
 
   /** What the failure policy says of a call that the kernel has counted as refused. */
   #passesWithout(key: Key | undefined, cost: number): boolean {
-    this.#table.longs[this.#counter(this.#table.at.STATS_DENIED)]--;
+    this.#denied.add(-1);
     return this.#without(key, cost).allowed;
   }
 }

@@ -69,22 +69,17 @@ export class Leases {
     return redisKeys(prefix, kind.letter, name, key, 1)[0];
   }
 
-  /** The kernel's mode for a key, which is the lane's from now on. */
+  /** The kernel's mode for a key, which is the scratch's from now on. */
   select(key: Key | undefined): number {
     if (key === undefined) return this.#table.at.GLOBAL;
     putKey(this.#table, this.#policy.record, key);
     return 0;
   }
 
-  /** What the kernel just left in the lane about a key's last deposit: it had so many tokens, and less than twice as many. */
+  /** What the kernel just left in the scratch about a key's last deposit: it had so many tokens, and less than twice as many. */
   get last(): LastLease {
-    const { at, doubles, lane } = this.#table;
-    return {
-      had: doubles[(lane + at.LANE_TOKENS) / 8],
-      left: doubles[(lane + at.LANE_REMAINING) / 8],
-      untilEndMs: doubles[(lane + at.LANE_RESET_NS) / 8] / 1e6,
-      wasShort: doubles[(lane + at.LANE_RETRY_NS) / 8] === 1,
-    };
+    const { tokens, remaining, resetNs, retryNs } = this.#table.scratch;
+    return { had: tokens, left: remaining, untilEndMs: resetNs / 1e6, wasShort: retryNs === 1 };
   }
 
   /** Says that `cost` more (or less) is waited for. */

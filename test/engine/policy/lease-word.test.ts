@@ -54,13 +54,8 @@ class Leases {
 
   look(key: Key | undefined): { state: number; left: number; untilEndMs: number } {
     const { table, record } = this.policy;
-    const { at, doubles, lane } = table;
     const state = table.kernel.leased(record, this.#select(key), this.clock.nowMs);
-    return {
-      state,
-      left: doubles[(lane + at.LANE_REMAINING) / 8],
-      untilEndMs: doubles[(lane + at.LANE_RESET_NS) / 8] / 1e6,
-    };
+    return { state, left: table.scratch.remaining, untilEndMs: table.scratch.resetNs / 1e6 };
   }
 }
 
@@ -273,10 +268,10 @@ describe("a word of leased tokens", () => {
     leases.deposit("key", 5, LIFE_MS);
     expect(leases.take("key", 6)).toBe(ASK);
     const bytes = Buffer.from(leases.sluice.handle.memory.buffer);
-    const { lane } = leases.policy.table;
-    // This thread writes its counts and notes to its scratch.
-    const untouched = (): Buffer =>
-      Buffer.concat([bytes.subarray(0, lane), bytes.subarray(lane + leases.policy.table.at.THREAD_BYTES)]);
+    const { at, thread } = leases.policy.table;
+    // This thread writes its counts and notes to its own record.
+    const own = at.THREADS + thread * at.THREAD_BYTES;
+    const untouched = (): Buffer => Buffer.concat([bytes.subarray(0, own), bytes.subarray(own + at.THREAD_BYTES)]);
     const before = untouched();
     for (let i = 0; i < 100; i++) expect(leases.take("key", 6)).toBe(0);
     expect(untouched().equals(before)).toBe(true);
@@ -305,7 +300,7 @@ describe("a word of leased tokens", () => {
     const leases = new Leases({ capacity: 1 });
     const { table } = leases.policy;
     const { at, longs } = table;
-    const sets = table.kernel.setsOffset(table.maxThreads) / 8;
+    const sets = table.kernel.setsOffset(table.threads.count) / 8;
     const words = (): bigint[] =>
       Array.from(longs.subarray(sets, sets + table.words[at.HEADER_SET_COUNT / 4] * (at.SET_BYTES / 8)));
     let handed = 0;
