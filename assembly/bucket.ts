@@ -110,7 +110,7 @@ export function allowKey(policy: usize, key: u64, a: usize, b: usize, cost: u32,
  * after, and the version at the end. V8 checks alignment and bounds of each.
  */
 // @ts-ignore: decorator
-
+@inline
 export function allowSlotAt(piece: usize, slot: usize, key: u64, cost: u32, now: i64): i32 {
   const policy = policyOf(piece);
   const version = load<u32>(policy, POLICY_VERSION);
@@ -142,7 +142,7 @@ export function allowSlotAt(piece: usize, slot: usize, key: u64, cost: u32, now:
  * be out of date: version and moment, compared here, are all that it hangs on.
  */
 // @ts-ignore: decorator
-
+@inline
 export function allowSlotByCell(stats: usize, slot: usize, key: u64, cost: u32): i32 {
   if (load<i64>(stats, READING_MOMENT) != ~load<i64>(0, HEADER_CLOCK_NS) && !readCell(stats)) return LOOK_UP;
   const v = load<u64>(stats, READING_V);
@@ -160,7 +160,7 @@ export function allowSlotByCell(stats: usize, slot: usize, key: u64, cost: u32):
 
 /** The same for the policy's global bucket. */
 // @ts-ignore: decorator
-
+@inline
 export function allowGlobalByCell(stats: usize, cost: u32): i32 {
   if (load<i64>(stats, READING_MOMENT) != ~load<i64>(0, HEADER_CLOCK_NS) && !readCell(stats)) return LOOK_UP;
   const policy = usize(load<u32>(stats, READING_POLICY));
@@ -201,7 +201,7 @@ function outOfDate(stats: usize): i32 {
 }
 
 // @ts-ignore: decorator
-
+@inline
 function counted(stats: usize, counter: usize, answer: i32): i32 {
   store<u64>(stats + counter, load<u64>(stats + counter) + 1);
   return answer;
@@ -209,7 +209,7 @@ function counted(stats: usize, counter: usize, answer: i32): i32 {
 
 /** The same for a sliding window counter. */
 // @ts-ignore: decorator
-
+@inline
 function allowSlidingAt(piece: usize, version: u32, slot: usize, key: u64, cost: u32, now: i64): i32 {
   const policy = policyOf(piece);
   const seen = atomic.load<u64>(slot, SLOT_STATE);
@@ -223,7 +223,7 @@ function allowSlidingAt(piece: usize, version: u32, slot: usize, key: u64, cost:
 
 /** The same for the policy's global bucket. */
 // @ts-ignore: decorator
-
+@inline
 export function allowGlobalQuickly(piece: usize, cost: u32, now: i64): i32 {
   const policy = policyOf(piece);
   const version = load<u32>(policy, POLICY_VERSION);
@@ -241,14 +241,14 @@ export function allowGlobalQuickly(piece: usize, cost: u32, now: i64): i32 {
 }
 
 // @ts-ignore: decorator
-
+@inline
 function admitted(policy: usize): i32 {
   count(policy, STATS_ALLOWED);
   return 1;
 }
 
 // @ts-ignore: decorator
-
+@inline
 function refused(policy: usize): i32 {
   count(policy, STATS_DENIED);
   return 0;
@@ -256,7 +256,7 @@ function refused(policy: usize): i32 {
 
 /** Another thread came first. */
 // @ts-ignore: decorator
-
+@inline
 function overtaken(policy: usize): i32 {
   count(policy, STATS_CONTENDED);
   return LOOK_UP;

@@ -54,41 +54,41 @@ import {
  * from 2^52 ns (52 days) on a double has no halves and the sum would round up.
  */
 // @ts-ignore: decorator
-
+@inline
 export function nanoseconds(ms: f64): i64 {
   return i64(ms * 1e6 + (ms < 4503599627.0 ? 0.5 : 0.0));
 }
 
 /** A hot call's time: that of the table's clock cell if it is negative. */
 // @ts-ignore: decorator
-
+@inline
 export function moment(ms: f64): i64 {
   return ms < 0 ? load<i64>(0, HEADER_CLOCK_NS) : nanoseconds(ms);
 }
 
 /** The piece that is in force under `version`. */
 // @ts-ignore: decorator
-
+@inline
 export function pieceOf(policy: usize, version: u32): usize {
   return policy + POLICY_PIECE + usize(version & 1) * PIECE_BYTES;
 }
 
 /** The policy whose record holds a piece. */
 // @ts-ignore: decorator
-
+@inline
 export function policyOf(piece: usize): usize {
   return piece & ~(POLICY_BYTES - 1);
 }
 
 // @ts-ignore: decorator
-
+@inline
 export function isCurrent(policy: usize, version: u32): bool {
   return atomic.load<u32>(policy, POLICY_VERSION) == version;
 }
 
 /** The high half of a x b. */
 // @ts-ignore: decorator
-
+@inline
 export function highProduct(a: u64, b: u64): u64 {
   const a0 = a & 0xffffffff, a1 = a >> 32;
   const b0 = b & 0xffffffff, b1 = b >> 32;
@@ -98,7 +98,7 @@ export function highProduct(a: u64, b: u64): u64 {
 
 /** Nanoseconds since t0: none before it, no more than the clock's life. */
 // @ts-ignore: decorator
-
+@inline
 export function sinceStart(piece: usize, now: i64): i64 {
   const limit = load<i64>(piece, PIECE_DT_LIMIT);
   let dt = now - load<i64>(piece, PIECE_T0);
@@ -117,7 +117,7 @@ function flowing(piece: usize, now: i64): u64 {
 
 /** True from t0 on, for as long as the clock lasts: one comparison sees both ends. */
 // @ts-ignore: decorator
-
+@inline
 export function isWithinLife(piece: usize, now: i64): bool {
   return u64(now - load<i64>(piece, PIECE_T0)) <= load<u64>(piece, PIECE_DT_LIMIT);
 }
@@ -127,14 +127,14 @@ export function isWithinLife(piece: usize, now: i64): bool {
  * time within the clock's life. What is rare goes the general way.
  */
 // @ts-ignore: decorator
-
+@inline
 export function isQuick(piece: usize, now: i64): bool {
   return isWithinLife(piece, now) && !(load<i32>(piece, PIECE_FLAGS) & ~QUICK_FLAGS);
 }
 
 /** As `reading`, when `isQuick`. */
 // @ts-ignore: decorator
-
+@inline
 export function quickReading(piece: usize, now: i64): u64 {
   const dt = u64(now - load<i64>(piece, PIECE_T0));
   if (load<i32>(piece, PIECE_FLAGS) & FLAG_STEP) {
@@ -150,7 +150,7 @@ export function quickReading(piece: usize, now: i64): u64 {
  * quotient that is exact or 1 too small.
  */
 // @ts-ignore: decorator
-
+@inline
 export function windowsIn(piece: usize, dt: u64): u64 {
   const windows = highProduct(dt, load<u64>(piece, PIECE_MULTIPLIER)) >> load<i32>(piece, PIECE_WINDOW_SHIFT);
   const window = load<u64>(piece, PIECE_EXTRA);

@@ -82,7 +82,7 @@ export const LOOK_UP: i32 = 2;
 
 /** The slot that a general call works on, left in the lane: a global bucket's word looks like a slot's. */
 // @ts-ignore: decorator
-
+@inline
 export function target(policy: usize, mode: i32): usize {
   if (mode & GLOBAL) return policy + POLICY_GLOBAL - SLOT_STATE;
   const key = load<u64>(lane, LANE_KEY);
@@ -97,7 +97,7 @@ export function target(policy: usize, mode: i32): usize {
 
 /** True if `slot` still belongs to the key in the lane. */
 // @ts-ignore: decorator
-
+@inline
 export function isOurs(slot: usize, mode: i32): bool {
   return (mode & GLOBAL) != 0 || atomic.load<u64>(slot) == load<u64>(lane, LANE_KEY);
 }

@@ -37,14 +37,14 @@ export const BYTES: i32 = 5;
 
 /** The key word, from the last hash. */
 // @ts-ignore: decorator
-
+@inline
 export function keyWord(policy: usize): u64 {
   return (sipLow & ~POLICY_BITS) | u64((policy - POLICIES) / POLICY_BYTES);
 }
 
 /** The first set, from the last hash. */
 // @ts-ignore: decorator
-
+@inline
 export function firstSet(policy: usize): usize {
   if (load<i32>(policy, POLICY_FLAGS) & FLAG_LINE) {
     return lineSets + usize((u64(u32(sipHigh)) * u64(lineSetCount)) >> 32) * LINE_SET_BYTES;
@@ -54,20 +54,20 @@ export function firstSet(policy: usize): usize {
 
 /** The table's hash key, varied by the policy and the kind of key. */
 // @ts-ignore: decorator
-
+@inline
 function hashKey(policy: usize, kind: i32): u64 {
   return hashKey0 ^ ((u64((policy - POLICIES) / POLICY_BYTES) << 3) | u64(kind));
 }
 
 /** Hashes `length` bytes of the lane, from byte `offset` of its key bytes. */
 // @ts-ignore: decorator
-
+@inline
 export function hashAt(policy: usize, kind: i32, offset: u32, length: u32): void {
   sipHash(lane + LANE_BYTES + offset, length, length, hashKey(policy, kind), hashKey1, 0, SIP_START | SIP_END);
 }
 
 // @ts-ignore: decorator
-
+@inline
 export function hashNumber(policy: usize, key: f64): void {
   // One key for 0 and -0.
   store<f64>(lane, key + 0, LANE_BYTES);
@@ -119,7 +119,7 @@ export function keyOfWords(low: u32, high: u32, a: u32): void {
 
 /** Entry `i` of the lane's batch. */
 // @ts-ignore: decorator
-
+@inline
 export function batchEntry(i: i32): usize {
   assert(u32(i) < u32(BATCH_MAX));
   return lane + LANE_BATCH + usize(i) * 16;
@@ -127,7 +127,7 @@ export function batchEntry(i: i32): usize {
 
 /** Puts the last hash into entry `i`. */
 // @ts-ignore: decorator
-
+@inline
 export function keepInBatch(policy: usize, i: i32): void {
   const entry = batchEntry(i);
   const key = keyWord(policy);

@@ -66,40 +66,40 @@ const LOW_SHIFT: u64 = 2;
 
 /** True until the word lapses. */
 // @ts-ignore: decorator
-
+@inline
 function isLive(word: u64, now: i64): bool {
   return now >> LEASE_STEP_SHIFT < i64(word >> LEASE_END_SHIFT);
 }
 
 // @ts-ignore: decorator
-
+@inline
 function tokensOf(word: u64): u64 {
   return (word >> LEASE_TOKENS_SHIFT) & LEASE_MOST;
 }
 
 /** The tokens of a word that has not lapsed by now. */
 // @ts-ignore: decorator
-
+@inline
 function leftOf(word: u64, now: i64): u64 {
   return isLive(word, now) ? tokensOf(word) : 0;
 }
 
 // @ts-ignore: decorator
-
+@inline
 function sizeOf(word: u64): u64 {
   return (word >> LEASE_SIZE_SHIFT) & LEASE_SIZE_BITS;
 }
 
 /** An end that has come by `ns`, in its place in a word. */
 // @ts-ignore: decorator
-
+@inline
 function endAt(ns: i64): u64 {
   return u64(ns >> LEASE_STEP_SHIFT) << LEASE_END_SHIFT;
 }
 
 /** The bits below the end, with so many tokens. */
 // @ts-ignore: decorator
-
+@inline
 function holding(word: u64, tokens: u64): u64 {
   return (word & ~((LEASE_MOST << LEASE_TOKENS_SHIFT) | (u64.MAX_VALUE << LEASE_END_SHIFT)))
     | (tokens << LEASE_TOKENS_SHIFT);
@@ -112,7 +112,7 @@ export function leaseLack(word: u64, now: i64): f64 {
 
 /** ns for which whoever asks holds the flag. */
 // @ts-ignore: decorator
-
+@inline
 function holdNs(policy: usize): i64 {
   return i64(load<f64>(policy, POLICY_EXTRA));
 }
@@ -182,7 +182,7 @@ export function takeLeased(policy: usize, key: u64, a: usize, b: usize, cost: u3
 
 /** True if little is left, of a deposit that was not short, and if that little does not lapse before the flag would. */
 // @ts-ignore: decorator
-
+@inline
 function isTimeToAsk(policy: usize, word: u64, left: u64, now: i64): bool {
   return !left
     || (!(word & LEASE_TOLD) && left <= (u64(1) << sizeOf(word)) >> LOW_SHIFT && isLive(word, now + holdNs(policy)));
@@ -287,20 +287,20 @@ export function takeKey(policy: usize, mode: i32, cost: u32, countsRefusal: i32,
 
 /** The size of a deposit. */
 // @ts-ignore: decorator
-
+@inline
 function sizeFor(tokens: u64): u64 {
   return tokens ? min(63 - clz(tokens), LEASE_SIZE_BITS) : 0;
 }
 
 // @ts-ignore: decorator
-
+@inline
 function admitted(policy: usize, asks: i32): i32 {
   count(policy, STATS_ALLOWED);
   return 1 | asks;
 }
 
 // @ts-ignore: decorator
-
+@inline
 function refused(policy: usize, counts: i32, asks: i32): i32 {
   if (counts) count(policy, STATS_DENIED);
   return asks;

@@ -66,14 +66,14 @@ export function findLine(key: u64, a: usize, b: usize): usize {
 
 /** The line of a slot. */
 // @ts-ignore: decorator
-
+@inline
 export function lineOf(slot: usize): usize {
   return (slot & ~(LINE_SET_BYTES - 1)) + LINE_BYTES + (slot & (LINE_BYTES - 1)) * (LINE_BYTES / SLOT_STEP);
 }
 
 /** Copies all of a line but its lock word: written out, as it stands under a lock. */
 // @ts-ignore: decorator
-
+@inline
 function copyState(from: usize, to: usize): void {
   store<u32>(to, load<u32>(from, 4), 4);
   store<u64>(to, load<u64>(from, 8), 8);

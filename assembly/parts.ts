@@ -32,7 +32,7 @@ import { lane } from "./thread";
 const WORDS: usize = 8;
 
 // @ts-ignore: decorator
-
+@inline
 function wordAt(i: i32): usize {
   return lane + LANE_LINE + WORDS + usize(i) * 8;
 }
@@ -45,7 +45,7 @@ function pieceOfPart(policy: usize, i: i32): usize {
 
 /** The word of limit `i`, in its piece's units, not before its bucket was full. */
 // @ts-ignore: decorator
-
+@inline
 function wordOf(piece: usize, i: i32, v: u64): u64 {
   const word = load<u64>(wordAt(i));
   const z = (word & TAG_BITS) == (v & TAG_BITS) ? word : translated(piece, word);

@@ -101,7 +101,7 @@ export function readingOf(policy: usize, ms: f64): u64 {
 
 /** Rewrites a word that carries `tag`, while `slot` (0: the global bucket) is the policy's. */
 // @ts-ignore: decorator
-
+@inline
 function retagWord(policy: usize, slot: usize, at: usize, tag: u64): void {
   const number = u64((policy - POLICIES) / POLICY_BYTES);
   while (true) {

@@ -21,7 +21,7 @@ const COUNTERS_END: usize = 13 * 4;
 const NEWEST: usize = 56;
 
 // @ts-ignore: decorator
-
+@inline
 function counterAt(slot: u64, ring: u64): usize {
   // A 32-bit division is quicker; 2^32 slots of a ms are 50 days, then it is the long one.
   return lane + LANE_LINE + COUNTERS + (slot >> 32 ? usize(slot % ring) : usize(u32(slot) % u32(ring))) * 4;
@@ -45,7 +45,7 @@ function sum(): u64 {
 }
 
 // @ts-ignore: decorator
-
+@inline
 function presentSlot(piece: usize, now: i64): u64 {
   return windowsIn(piece, u64(sinceStart(piece, now))) + 1;
 }

@@ -70,14 +70,14 @@ import { count, lineSets, owner, yieldTo } from "./thread";
 
 /** The set that goes with `set` for this key word: another of the same page. */
 // @ts-ignore: decorator
-
+@inline
 export function otherSet(set: usize, key: u64): usize {
   return set ^ (usize(1 + ((u64(u32(key >> 32)) * (PAGE_SETS - 1)) >> 32)) * SET_BYTES);
 }
 
 /** Starts loading a line that nothing waits for yet. */
 // @ts-ignore: decorator
-
+@inline
 export function touch(at: usize): void {
   touched = atomic.load<u32>(at);
 }
@@ -87,7 +87,7 @@ let touched: u32 = 0;
 
 /** Two bits for each slot of a set: 11 where the key word is `key`. */
 // @ts-ignore: decorator
-
+@inline
 export function matches(set: usize, key: u64): u32 {
   const wanted = i64x2.splat(key);
   return i8x16.bitmask(i8x16.narrow_i16x8_s(
@@ -104,7 +104,7 @@ export function matches(set: usize, key: u64): u32 {
  * loads its key word again.
  */
 // @ts-ignore: decorator
-
+@inline
 export function find(key: u64, a: usize, b: usize): usize {
   touch(a + SLOT_STATE);
   touch(b + SLOT_STATE);
@@ -116,7 +116,7 @@ export function find(key: u64, a: usize, b: usize): usize {
 
 /** The lock of a key's stripe. */
 // @ts-ignore: decorator
-
+@inline
 export function stripeOf(key: u64): usize {
   return LOCKS + usize(u32(key >> 10) % LOCK_COUNT) * LOCK_BYTES;
 }
@@ -142,7 +142,7 @@ function lack(key: u64, word: u64, now: i64): f64 {
 }
 
 // @ts-ignore: decorator
-
+@inline
 function isBusy(slot: usize): bool {
   return (atomic.load<u64>(slot, SLOT_STATE) & TAG_BITS) == BUSY;
 }

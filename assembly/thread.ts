@@ -65,7 +65,7 @@ export function lineSetsOffset(threadCount: i32, setCount: u32): usize {
 
 /** Adds one to a counter of this thread. Nobody else writes it. */
 // @ts-ignore: decorator
-
+@inline
 export function count(policy: usize, counter: usize): void {
   const at = lane + LANE_STATS + ((policy - POLICIES) / POLICY_BYTES) * STATS_BYTES + counter;
   store<u64>(at, load<u64>(at) + 1);
