@@ -1,50 +1,57 @@
-// The gateway example as the tests use it: in this process, between upstreams
-// and clients of theirs; or as a process of its own.
-
+/**
+ * The gateway example as the tests use it: in this process, or as a process of its own,
+ * between an upstream and clients of the test. Everything ends with the test.
+ */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { createServer, type IncomingHttpHeaders, request, type RequestListener, type RequestOptions } from "node:http";
 import type { AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { fileURLToPath } from "node:url";
-import type { Worker } from "node:worker_threads";
-import type { Sluice } from "sluice";
 import { onTestFinished } from "vitest";
+import { checkConfig, type Config } from "../../examples/gateway/config.js";
+import type { Gateway } from "../../examples/gateway/gateway.js";
 
-/** A module of the example, which has no types. */
-export function moduleOf(file: string) {
-  return import(new URL(`../../examples/gateway/${file}`, import.meta.url).href);
+/** A compiled program of examples/. */
+export const programOf = (file: string): string =>
+  fileURLToPath(new URL(`../../build/examples/${file}`, import.meta.url));
+
+/** Options as a configuration file has them. */
+export type Options = Record<string, unknown>;
+
+/** Options with a free port, checked. */
+export function checked(options: Options): Config {
+  return checkConfig({ listen: { port: 0 }, ...options });
 }
 
-export interface Gateway {
-  port: number;
-  adminPort: number | undefined;
-  sluice: Sluice;
-  workers: Map<Worker, number>;
-  reload(config: unknown): void;
-  close(): Promise<void>;
-  /** What it logged. */
-  logged: string[];
-}
+/** The API key of the tenant "acme". */
+export const KEY = "acme-secret";
 
-/** A gateway on free ports, by options as a configuration file has them. It ends with the test. */
-export async function openGateway(options: Record<string, unknown>): Promise<Gateway> {
-  const logged: string[] = [];
-  const gateway = await (await moduleOf("gateway.js")).openGateway(
-    await checked(options),
-    (message: string) => logged.push(message),
+/** Options with one tenant, "acme", and its limit. */
+export const acmeWith = (limit: Record<string, number>) => ({
+  tiers: { quota: limit },
+  tenants: { acme: { apiKey: KEY, tier: "quota" } },
+});
+
+/** Options that admit `burst` requests of "acme", ever. */
+export const quota = (burst: number) => acmeWith({ perSecond: 0, burst });
+
+/** A gateway in this process, on free ports, and what it logged. Its workers run the compiled example. */
+export async function openGateway(options: Options): Promise<{ gateway: Gateway; port: number; logged: string[] }> {
+  const { openGateway: open }: typeof import("../../examples/gateway/gateway.js") = await import(
+    programOf("gateway/gateway.js")
   );
+  const logged: string[] = [];
+  const gateway = await open(checked(options), (message) => logged.push(message));
   onTestFinished(() => gateway.close());
-  return { ...gateway, logged };
+  return { gateway, port: gateway.port, logged };
 }
 
-/** Options with free ports, checked. */
-export async function checked(options: Record<string, unknown>): Promise<unknown> {
-  return (await moduleOf("config.js")).checkConfig({ listen: { port: 0 }, ...options });
-}
-
-/** An upstream on a free port, which ends with the test. */
-export async function openUpstream(answer: RequestListener): Promise<string> {
+/** An upstream on a free port; its answers are empty unless `answer` says otherwise. Resolves to its URL. */
+export async function openUpstream(answer: RequestListener = (_, response) => response.end()): Promise<string> {
   const server = createServer(answer).listen(0, "127.0.0.1");
   await once(server, "listening");
   onTestFinished(() => {
@@ -72,15 +79,13 @@ export async function ask(
   return { status: response.statusCode, headers: response.headers, body: await text(response) };
 }
 
-/** Runs examples/gateway.js; `until` resolves once what it printed has the pattern. */
+/** One request of "acme". */
+export const askAsAcme = (port: number, path = "/"): Promise<Answer> =>
+  ask(port, path, { headers: { "x-api-key": KEY } });
+
+/** Runs the example as a program; `printed` resolves when its output matches. */
 export function startGateway(...args: string[]) {
-  const child = spawn(
-    process.execPath,
-    [fileURLToPath(new URL("../../examples/gateway.js", import.meta.url)), ...args],
-    {
-      stdio: ["ignore", "pipe", "pipe"],
-    },
-  );
+  const child = spawn(process.execPath, [programOf("gateway.js"), ...args], { stdio: ["ignore", "pipe", "pipe"] });
   let out = "";
   let err = "";
   child.stdout.setEncoding("utf8").on("data", (more: string) => {
@@ -96,7 +101,7 @@ export function startGateway(...args: string[]) {
 
   return {
     child,
-    async until(pattern: RegExp): Promise<RegExpExecArray> {
+    async printed(pattern: RegExp): Promise<RegExpExecArray> {
       for (;;) {
         const match = pattern.exec(out);
         if (match !== null) return match;
@@ -113,4 +118,17 @@ export function startGateway(...args: string[]) {
       return { code, signal, out, err };
     },
   };
+}
+
+/** Runs the example with a configuration file, which `write` writes again with changes. */
+export async function serve(options: Options) {
+  const folder = await mkdtemp(join(tmpdir(), "sluice-gateway-"));
+  onTestFinished(() => rm(folder, { recursive: true, force: true }));
+  const file = join(folder, "config.json");
+  const write = (changes: Options) =>
+    writeFile(file, JSON.stringify({ listen: { port: 0 }, workers: 2, drainMs: 5000, ...options, ...changes }));
+  await write({});
+  const gateway = startGateway("--serve", file);
+  const [, port] = await gateway.printed(/serving on port (\d+)/);
+  return { ...gateway, file, write, port: Number(port) };
 }

@@ -1,16 +1,15 @@
-/** Login protection as docs/login.md has it: its promise under a thousand logins at once, and the example as a user starts it. */
+/** Login protection as docs/login.md describes it: its bound under a thousand logins at once, and the example as a program. */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { fileURLToPath } from "node:url";
 import { every, type Limiter, ManualClock, Sluice } from "sluice";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { Crew } from "../threads/crew.js";
+import { programOf } from "./gateway.js";
 
 const THREADS = 4;
-const EXAMPLE = fileURLToPath(new URL("../../examples/login.js", import.meta.url));
 
 describe("1,000 logins at once in 4 threads", { timeout: 60_000 }, () => {
-  it("let no more wrong passwords through than the limits allow, and right ones do not count", async () => {
+  it("check no more wrong passwords than the limits allow, and right ones do not count", async () => {
     const sluice = Sluice.create({ capacity: 1000 });
     onTestFinished(() => sluice.close());
     const limit = 5;
@@ -35,11 +34,11 @@ describe("1,000 logins at once in 4 threads", { timeout: 60_000 }, () => {
       const of = (count: "right" | "wrong"): number[] => reports.map((through) => through[name]?.[count] ?? 0);
       const wrong = of("wrong").reduce((a, b) => a + b);
       expect(wrong).toBeLessThanOrEqual(limit);
-      // Nothing is held for ever and nothing was given back twice: what is left is what did not fail.
+      // No failure stays reserved and none was refunded twice: what is left is what did not fail.
       expect(perAccount.peek(name).remaining).toBe(limit - wrong);
       expect(of("right").reduce((a, b) => a + b)).toBeGreaterThan(0);
     }
-    // They were at it until no account had a guess left.
+    // The clients went on until no account had a guess left.
     expect(Array.from({ length: accounts }, (_, i) => perAccount.peek(`account ${i}`).remaining)).toEqual(
       Array(accounts).fill(0),
     );
@@ -67,7 +66,7 @@ describe("one login", () => {
     };
   }
 
-  it("that is refused by one limit costs the other nothing", () => {
+  it("takes nothing from one limit if the other refuses", () => {
     const { sluice, perAccount, perAddress } = create();
     for (let i = 0; i < 5; i++) expect(sluice.all([[perAccount, "alice"], [perAddress, "home"]]).allowed).toBe(true);
     expect(sluice.all([[perAccount, "alice"], [perAddress, "home"]])).toMatchObject({
@@ -78,20 +77,20 @@ describe("one login", () => {
     expect(perAddress.peek("home").remaining).toBe(15);
   });
 
-  it("that took a while and was right leaves no trace, which a cancelled reservation would not do", () => {
+  it("leaves no trace if it was right, which a cancelled reservation cannot do after its time", () => {
     const { sluice, clock, perAccount, perAddress } = create();
     sluice.all([[perAccount, "alice"], [perAddress, "home"]]);
     clock.advance(250);
     perAccount.refund("alice");
     perAddress.refund("home");
     expect([perAccount.peek("alice").remaining, perAddress.peek("home").remaining]).toEqual([5, 20]);
-    // Its time to act was when it was made.
+    // It was due when it was made.
     const reservation = sluice.reserveAll([[perAccount, "alice"], [perAddress, "home"]], { maxWaitMs: 0 });
     clock.advance(250);
     expect([reservation.granted, reservation.cancel(), perAccount.peek("alice").remaining]).toEqual([true, false, 4]);
   });
 
-  it("gives back no more than its bucket holds, whatever came meanwhile", () => {
+  it("refunds no more than the bucket has room for", () => {
     const { clock, perAccount } = create();
     perAccount.allow("alice");
     clock.advance(200_000);
@@ -102,10 +101,12 @@ describe("one login", () => {
 
 describe("the login example", () => {
   it(
-    "lets 5 of many wrong passwords at once be looked at, and right ones of others without end",
+    "checks 5 of 100 wrong passwords at once, and any number of right ones",
     { timeout: 60_000 },
     async () => {
-      const child = spawn(process.execPath, [EXAMPLE, "--port", "0"], { stdio: ["ignore", "pipe", "inherit"] });
+      const child = spawn(process.execPath, [programOf("login.js"), "--port", "0"], {
+        stdio: ["ignore", "pipe", "inherit"],
+      });
       onTestFinished(() => void child.kill());
       const [line] = (await once(child.stdout.setEncoding("utf8"), "data")) as [string];
       const url = line.trim();

@@ -1,4 +1,4 @@
-/** The gateway example as a proxy: what it passes on, what it keeps, and what it answers when the upstream does not. */
+/** The gateway as a proxy: what it forwards, what it removes, and what it answers if the upstream does not. */
 import { once } from "node:events";
 import { createServer, type IncomingMessage, request } from "node:http";
 import { type AddressInfo, connect, createServer as createNetServer } from "node:net";
@@ -6,8 +6,8 @@ import { text } from "node:stream/consumers";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { ask, openGateway, openUpstream } from "./gateway.js";
 
-/** An upstream that tells what it was asked. */
-const telling = () =>
+/** An upstream that answers with what it was asked. */
+const openMirror = () =>
   openUpstream(async (asked, response) => {
     const { method, url, headers } = asked;
     response.writeHead(201, {
@@ -19,12 +19,12 @@ const telling = () =>
     response.end(JSON.stringify({ method, url, headers, body: await text(asked) }));
   });
 
-const behind = (url: string, options = {}, timeoutMs = 60_000) =>
+const openInFront = (url: string, options = {}, timeoutMs = 60_000) =>
   openGateway({ workers: 1, upstream: { url, timeoutMs }, drainMs: 500, ...options });
 
 describe("the gateway", { timeout: 30_000 }, () => {
-  it("passes on method, path, headers and body, and the answer", async () => {
-    const { port } = await behind(await telling());
+  it("forwards method, path, headers and body, and the answer", async () => {
+    const { port } = await openInFront(await openMirror());
     const { status, headers, body } = await ask(port, "/a%20b?c=d", {
       method: "PUT",
       headers: { "x-mine": "kept" },
@@ -40,8 +40,8 @@ describe("the gateway", { timeout: 30_000 }, () => {
     });
   });
 
-  it("passes on bodies of megabytes whole, both ways", async () => {
-    const { port } = await behind(
+  it("forwards bodies of megabytes whole, both ways", async () => {
+    const { port } = await openInFront(
       await openUpstream((asked, response) => {
         asked.pipe(response);
       }),
@@ -54,8 +54,8 @@ describe("the gateway", { timeout: 30_000 }, () => {
     }
   });
 
-  it("keeps hop-by-hop headers to itself, both ways", async () => {
-    const { port } = await behind(await telling());
+  it("removes hop-by-hop headers, both ways", async () => {
+    const { port } = await openInFront(await openMirror());
     const { headers, body } = await ask(port, "/", {
       headers: {
         connection: "x-secret",
@@ -71,8 +71,8 @@ describe("the gateway", { timeout: 30_000 }, () => {
     expect(headers).not.toHaveProperty("x-hop");
   });
 
-  it("says who asked: by address, which a client cannot make up, and by tenant instead of API key", async () => {
-    const { port } = await behind(await telling(), {
+  it("sends the upstream the client's address, which the client cannot forge, and the tenant instead of the API key", async () => {
+    const { port } = await openInFront(await openMirror(), {
       tiers: { gold: { perSecond: 1, burst: 10 } },
       tenants: { acme: { apiKey: "acme-secret", tier: "gold" } },
     });
@@ -100,8 +100,8 @@ describe("the gateway", { timeout: 30_000 }, () => {
     expect(headers).toHaveProperty("x_own", "kept");
   });
 
-  it("believes the proxies that it is told to, and adds their address", async () => {
-    const { port } = await behind(await telling(), {
+  it("trusts X-Forwarded-For of trustedProxies, and appends their address", async () => {
+    const { port } = await openInFront(await openMirror(), {
       trustedProxies: ["127.0.0.1"],
       tiers: { free: { perSecond: 0, burst: 1 } },
       anonymous: "free",
@@ -112,8 +112,8 @@ describe("the gateway", { timeout: 30_000 }, () => {
     expect((await from("1.2.3.5")).status).toBe(201);
   });
 
-  it("streams: the first part of an answer is there before the rest exists, and so of a request", async () => {
-    const { port } = await behind(
+  it("streams: the first part of a body arrives before the rest exists, both ways", async () => {
+    const { port } = await openInFront(
       await openUpstream((asked, response) => {
         asked.pipe(response);
       }),
@@ -126,11 +126,11 @@ describe("the gateway", { timeout: 30_000 }, () => {
     expect(await text(response)).toBe("two");
   });
 
-  it("answers 502 while the upstream is down, and goes on when it is back", async () => {
+  it("answers 502 while the upstream is down, and forwards again when it is back", async () => {
     const upstream = createServer((_, response) => response.end("up")).listen(0, "127.0.0.1");
     await once(upstream, "listening");
     const { port: at } = upstream.address() as AddressInfo;
-    const { port } = await behind(`http://127.0.0.1:${at}`);
+    const { port } = await openInFront(`http://127.0.0.1:${at}`);
     expect(await ask(port)).toMatchObject({ status: 200, body: "up" });
     upstream.closeAllConnections();
     await new Promise((resolve) => upstream.close(resolve));
@@ -143,8 +143,8 @@ describe("the gateway", { timeout: 30_000 }, () => {
     expect(await ask(port)).toMatchObject({ status: 200, body: "up again" });
   });
 
-  it("answers 504 when the upstream does not begin to answer, or does not even listen to what it has", async () => {
-    const { port } = await behind(await openUpstream(() => {}), {}, 300);
+  it("answers 504 if the upstream does not begin to answer in time", async () => {
+    const { port } = await openInFront(await openUpstream(() => {}), {}, 300);
     expect(await ask(port)).toMatchObject({ status: 504, body: "the upstream took too long\n" });
 
     const silent = createNetServer((socket) => socket.on("error", () => {})).listen(0, "127.0.0.1");
@@ -152,12 +152,12 @@ describe("the gateway", { timeout: 30_000 }, () => {
     onTestFinished(() => {
       silent.close();
     });
-    const { port: other } = await behind(`http://127.0.0.1:${(silent.address() as AddressInfo).port}`, {}, 300);
+    const { port: other } = await openInFront(`http://127.0.0.1:${(silent.address() as AddressInfo).port}`, {}, 300);
     expect((await ask(other)).status).toBe(504);
   });
 
-  it("cuts an answer off that the upstream cut off, so that nobody takes a part for the whole", async () => {
-    const { port } = await behind(
+  it("cuts off an answer that the upstream cut off, so that no client takes a part for the whole", async () => {
+    const { port } = await openInFront(
       await openUpstream((_, response) => {
         response.write("half");
         setTimeout(() => response.destroy(), 50);
@@ -166,8 +166,8 @@ describe("the gateway", { timeout: 30_000 }, () => {
     await expect(ask(port)).rejects.toThrow(/aborted/);
   });
 
-  it("gives up on an upstream that stops in the middle of its answer", async () => {
-    const { port } = await behind(
+  it("cuts off an answer that stops in the middle for longer than the timeout", async () => {
+    const { port } = await openInFront(
       await openUpstream((_, response) => {
         response.write("half");
       }),
@@ -177,8 +177,8 @@ describe("the gateway", { timeout: 30_000 }, () => {
     await expect(ask(port)).rejects.toThrow(/aborted/);
   });
 
-  it("survives requests that nobody should send", async () => {
-    const { port, workers, logged } = await behind(await telling(), {
+  it("survives malformed and unusual requests", async () => {
+    const { gateway, port, logged } = await openInFront(await openMirror(), {
       tiers: { free: { perSecond: 1000, burst: 1000 } },
       anonymous: "free",
       routes: { "/a": { perSecond: 1000, burst: 1000 } },
@@ -205,22 +205,22 @@ describe("the gateway", { timeout: 30_000 }, () => {
       socket.destroy();
     }
     expect((await ask(port)).status).toBe(201);
-    expect(workers.size).toBe(1);
+    expect(gateway.workers.size).toBe(1);
     expect(logged).toEqual([]);
   });
 
-  it("hangs up on the upstream when the client hangs up", async () => {
+  it("disconnects from the upstream when the client disconnects", async () => {
     let asking: ReturnType<typeof request>;
-    const hungUp = new Promise((resolve) => {
+    const disconnected = new Promise((resolve) => {
       void openUpstream((asked) => {
         asked.socket.on("close", resolve);
         asking.destroy();
       }).then(async (url) => {
-        // The time limit would hang up, too, but much later.
-        const { port } = await behind(url);
+        // The timeout would disconnect too, but much later.
+        const { port } = await openInFront(url);
         asking = request({ port, agent: false }).on("error", () => {}).end();
       });
     });
-    await hungUp;
+    await disconnected;
   });
 });

@@ -1,74 +1,16 @@
 /**
- * The gateway example with its limits in Redis: one limit for several gateways,
- * whatever happens to Redis or to the configuration meanwhile.
+ * The gateway with its limits in Redis: one limit for several gateways, also when Redis
+ * fails or the configuration changes.
  */
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
-import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished } from "vitest";
+import { connect } from "node:net";
+import { setTimeout as sleep } from "node:timers/promises";
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { freePort, redisBinary, RedisServer, until } from "../redis/server.js";
-import { type Answer, ask, checked, moduleOf, openGateway, openUpstream, startGateway } from "./gateway.js";
+import { acmeWith, type Answer, ask, askAsAcme, KEY, openGateway, openUpstream, serve } from "./gateway.js";
 
-const KEY = "acme-secret";
-/** So slow that nothing comes back while a test runs. */
+/** A rate so low that no token comes back during a test. */
 const limit = (burst: number) => ({ perDay: 1, burst });
-const quota = (burst: number) => ({
-  tiers: { quota: limit(burst) },
-  tenants: { acme: { apiKey: KEY, tier: "quota" } },
-});
-const asAcme = (port: number, path = "/"): Promise<Answer> => ask(port, path, { headers: { "x-api-key": KEY } });
-
-describe("the option \"store\"", () => {
-  const good = { upstream: { url: "http://127.0.0.1:1" }, ...quota(3) };
-  const url = "redis://user:secret@127.0.0.1:6379";
-
-  it("is one line, or says more", async () => {
-    expect(await checked({ ...good, store: url })).toMatchObject({
-      store: { url, mode: "strict", onFailure: "local", share: 1, prefix: "gateway" },
-    });
-    const more = { url, mode: "leased", onFailure: "closed", share: 0.25, prefix: "edge" };
-    expect(await checked({ ...good, store: more })).toMatchObject({ store: more });
-    expect(await checked(good)).toMatchObject({ store: undefined });
-  });
-
-  it.each([
-    ["127.0.0.1:6379", "\"store\" expected redis://host:port or rediss://host:port"],
-    ["http://user:secret@127.0.0.1", "\"store\" expected redis://host:port or rediss://host:port"],
-    [{ url: "redis://" }, "\"store.url\" expected redis://host:port or rediss://host:port"],
-    [{}, "\"store.url\" expected redis://host:port or rediss://host:port"],
-    [7, "\"store\" expected an object, got 7"],
-    [{ url, mode: "exact" }, "\"store.mode\" expected \"strict\" or \"leased\", got \"exact\""],
-    [{ url, onFailure: "shut" }, "\"store.onFailure\" expected \"open\", \"closed\" or \"local\", got \"shut\""],
-    [{ url, share: 0 }, "\"store.share\" expected a number above 0 and up to 1, got 0"],
-    [
-      { url, prefix: "a b" },
-      "\"store.prefix\" expected up to 24 letters, digits and _ . : / - characters, got \"a b\"",
-    ],
-    [{ url, host: "x" }, "\"store.host\" expected one of url, mode, onFailure, share, prefix, got \"host\""],
-  ])("%j is refused, and no message shows a password", async (store, message) => {
-    const error = await checked({ ...good, store }).then(() => undefined, (thrown: Error) => thrown);
-    expect(error?.message).toBe(message);
-    expect(error?.message).not.toContain("secret");
-  });
-
-  it("takes no limit that Redis cannot keep", async () => {
-    await expect(checked({ ...good, store: url, tiers: { quota: { perSecond: 0, burst: 3 } } })).rejects.toThrow(
-      "\"tiers.quota\" expected a rate that refills the burst within 20 years, since every key in Redis expires, got 0 a second and a burst of 3",
-    );
-    await expect(checked({ ...good, store: url, routes: { "/a": { perDay: 1, burst: 10_000 } } })).rejects.toThrow(
-      /^"routes\.\/a" expected a rate that refills the burst within 20 years/,
-    );
-  });
-
-  it("takes a restart to change, and the refusal shows no password", async () => {
-    const { checkReload } = await moduleOf("config.js");
-    const running = await checked({ ...good, store: url });
-    expect(() => checkReload(running, running)).not.toThrow();
-    expect(() => checkReload(running, { ...(running as object), store: undefined })).toThrow(
-      /^"store" expected what it was started with; restart the gateway to change it$/,
-    );
-  });
-});
+const quota = (burst: number) => acmeWith(limit(burst));
 
 describe.skipIf(!redisBinary)("the gateway over Redis", { timeout: 60_000 }, () => {
   let server: RedisServer;
@@ -80,29 +22,18 @@ describe.skipIf(!redisBinary)("the gateway over Redis", { timeout: 60_000 }, () 
     await server.ask("FLUSHALL");
   });
 
-  const upstream = async (): Promise<{ url: string }> => ({ url: await openUpstream((_, response) => response.end()) });
+  const upstream = async (): Promise<{ url: string }> => ({ url: await openUpstream() });
 
-  async function serve(options: Record<string, unknown>) {
-    const folder = await mkdtemp(join(tmpdir(), "sluice-gateway-"));
-    onTestFinished(() => rm(folder, { recursive: true }));
-    const file = join(folder, "config.json");
-    const write = (changes: Record<string, unknown>) =>
-      writeFile(file, JSON.stringify({ listen: { port: 0 }, workers: 2, drainMs: 5000, ...options, ...changes }));
-    await write({});
-    const gateway = startGateway("--serve", file);
-    return { ...gateway, write, port: Number((await gateway.until(/serving on port (\d+)/))[1]) };
-  }
-
-  /** Asks until everybody in turn was refused: how many were admitted at each port, and what else was answered. */
+  /** Sends requests until each of `clients` was refused. Counts the admitted ones by port, and notes other statuses. */
   async function drain(
     ports: readonly number[],
-    asksAtOnce: number,
+    clients: number,
   ): Promise<{ admitted: number[]; others: Set<number> }> {
     const admitted = ports.map(() => 0);
     const others = new Set<number>();
-    await Promise.all(Array.from({ length: asksAtOnce }, async (_, i) => {
+    await Promise.all(Array.from({ length: clients }, async (_, i) => {
       for (;;) {
-        const { status } = await asAcme(ports[i % ports.length]);
+        const { status } = await askAsAcme(ports[i % ports.length]);
         if (status === 200) admitted[i % ports.length]++;
         else {
           others.add(status);
@@ -113,8 +44,8 @@ describe.skipIf(!redisBinary)("the gateway over Redis", { timeout: 60_000 }, () 
     return { admitted, others };
   }
 
-  it.each([["strict", "exactly"], ["leased", "never more"]])(
-    "shares one limit among two processes, %s: %s",
+  it.each([["strict", "exactly"], ["leased", "at most"]])(
+    "in %s mode admits %s one limit over two processes",
     async (mode) => {
       const options = {
         store: { url: server.url, mode, onFailure: "closed" },
@@ -135,11 +66,11 @@ describe.skipIf(!redisBinary)("the gateway over Redis", { timeout: 60_000 }, () 
     },
   );
 
-  it("sends the headers that it sends over its own table, and charges a tenant and a route both or neither", async () => {
+  it("sends the same headers as with its own table, and charges a tenant and a route both or neither", async () => {
     const options = { workers: 1, upstream: await upstream(), ...quota(5), routes: { "/reports": limit(2) } };
     const [far, near] = [await openGateway({ ...options, store: server.url }), await openGateway(options)];
-    const told = ({ status, headers, body }: Answer) => {
-      // Seconds pass.
+    const comparable = ({ status, headers, body }: Answer) => {
+      // The seconds that are left depend on when the request is made.
       const rateLimit = String(headers.ratelimit).replace(/t=\d+/, "t=");
       return [
         status,
@@ -150,38 +81,62 @@ describe.skipIf(!redisBinary)("the gateway over Redis", { timeout: 60_000 }, () 
       ];
     };
     for (const path of ["/", "/reports", "/reports", "/reports", "/reports", "/", "/", "/"]) {
-      expect(told(await asAcme(far.port, path)), path).toEqual(told(await asAcme(near.port, path)));
+      expect(comparable(await askAsAcme(far.port, path)), path).toEqual(comparable(await askAsAcme(near.port, path)));
     }
-    expect((await asAcme(far.port)).status).toBe(429);
+    expect((await askAsAcme(far.port)).status).toBe(429);
   });
 
-  it("counts what all its workers decided, by the names of the limits", async () => {
-    const { port, adminPort } = await openGateway({
+  it("counts the decisions of all its workers by the names of the limits", async () => {
+    const { gateway, port } = await openGateway({
       workers: 2,
       admin: { port: 0 },
       store: server.url,
       upstream: await upstream(),
       ...quota(3),
     });
-    for (let i = 0; i < 5; i++) await asAcme(port);
-    const metrics = async () => (await ask(adminPort!, "/metrics")).body;
+    for (let i = 0; i < 5; i++) await askAsAcme(port);
+    const metrics = async () => (await ask(gateway.adminPort!, "/metrics")).body;
     await until(
-      "both have told",
+      "both workers have reported",
       async () =>
         /allowed_total\{table="redis",limiter="tier quota"\} 3\n[^]*denied_total\{table="redis",limiter="tier quota"\} 2\n/
           .test(await metrics()),
     );
     expect(await metrics()).toContain("sluice_degraded_total{table=\"redis\",limiter=\"tier quota\"} 0\n");
     await server.kill();
-    await asAcme(port);
+    await askAsAcme(port);
     await until(
-      "that is told",
+      "the degraded decision is reported",
       async () => (await metrics()).includes("sluice_degraded_total{table=\"redis\",limiter=\"tier quota\"} 1\n"),
     );
     await server.restart();
   });
 
-  it("starts without Redis, answers other proxies 503 too, and ends as it should", async () => {
+  it("forwards nothing for a client that disconnects while Redis decides", async () => {
+    const seen: (string | undefined)[] = [];
+    const url = await openUpstream((asked, response) => {
+      seen.push(asked.url);
+      response.end();
+    });
+    const { port } = await openGateway({
+      workers: 1,
+      store: { url: server.url, onFailure: "open" },
+      upstream: { url },
+      ...quota(5),
+    });
+    await askAsAcme(port, "/first");
+    server.pause();
+    const client = connect(port, "127.0.0.1");
+    client.write(`GET /gone HTTP/1.1\r\nHost: x\r\nX-Api-Key: ${KEY}\r\n\r\n`);
+    await sleep(50);
+    client.destroy();
+    // It is decided after the deadline of Redis, 250 ms; this one, asked later, is decided later.
+    await askAsAcme(port, "/last");
+    server.resume();
+    expect(seen).toEqual(["/first", "/last"]);
+  });
+
+  it("starts without Redis, answers 503, to other proxies too, and stops cleanly", async () => {
     const { port, child, end } = await serve({
       store: { url: `redis://127.0.0.1:${await freePort()}`, mode: "leased", onFailure: "closed" },
       upstream: await upstream(),
@@ -189,14 +144,14 @@ describe.skipIf(!redisBinary)("the gateway over Redis", { timeout: 60_000 }, () 
       trustedProxies: ["127.0.0.1"],
       forwardAuth: { path: "/auth" },
     });
-    expect((await asAcme(port)).status).toBe(503);
-    expect((await asAcme(port, "/auth")).status).toBe(503);
+    expect((await askAsAcme(port)).status).toBe(503);
+    expect((await askAsAcme(port, "/auth")).status).toBe(503);
     child.kill("SIGTERM");
     expect(await end()).toMatchObject({ code: 0, err: "" });
   });
 
   it.each(["closed", "local"])(
-    "goes on when Redis is killed under load, as onFailure %j says, and asks it again when it is back",
+    "applies onFailure %j when Redis is killed under load, and uses Redis again when it is back",
     async (onFailure) => {
       const { port } = await openGateway({
         workers: 2,
@@ -209,7 +164,7 @@ describe.skipIf(!redisBinary)("the gateway over Redis", { timeout: 60_000 }, () 
       let isOver = false;
       const clients = Array.from({ length: 8 }, async () => {
         while (!isOver) {
-          const { status, headers } = await asAcme(port);
+          const { status, headers } = await askAsAcme(port);
           const key = `${status} ${status === 503 ? String(headers["content-type"]) : ""}`.trim();
           counts[key] = (counts[key] ?? 0) + 1;
         }
@@ -218,12 +173,12 @@ describe.skipIf(!redisBinary)("the gateway over Redis", { timeout: 60_000 }, () 
         const before = counts[key] ?? 0;
         return until(`${more} more of ${key}`, () => (counts[key] ?? 0) >= before + more);
       };
-      await until("Redis has been asked", async () => (await server.ask("DBSIZE")).startsWith(":1"));
+      await until("Redis holds a key", async () => (await server.ask("DBSIZE")).startsWith(":1"));
       await seen("200", 50);
       await server.kill();
       await seen(onFailure === "closed" ? "503 application/problem+json" : "200", 50);
       await server.restart();
-      await until("Redis has been asked again", async () => (await server.ask("DBSIZE")).startsWith(":1"));
+      await until("Redis holds a key again", async () => (await server.ask("DBSIZE")).startsWith(":1"));
       await seen("200", 50);
       isOver = true;
       await Promise.all(clients);
@@ -234,18 +189,18 @@ describe.skipIf(!redisBinary)("the gateway over Redis", { timeout: 60_000 }, () 
   );
 
   it.each(["strict", "leased"])(
-    "takes other limits on SIGHUP, under load, and what was used stays used: %s",
+    "in %s mode applies new limits on SIGHUP under load, and what was used stays used",
     async (mode) => {
       const gateway = await serve({ store: { url: server.url, mode }, upstream: await upstream(), ...quota(100) });
-      const { port, child, write, until: printed, end } = gateway;
+      const { port, child, write, printed, end } = gateway;
       const [before] = (await drain([port], 8)).admitted;
       if (mode === "strict") expect(before).toBe(100);
       expect(before).toBeLessThanOrEqual(100);
       await write(quota(150));
-      // It asks all the time, and nothing but refusals is expected: a larger bucket is no fuller.
-      const during = Array.from({ length: 20 }, () => asAcme(port));
+      // Requests during the reload. A larger burst does not fill the bucket, so refusals are expected.
+      const during = Array.from({ length: 20 }, () => askAsAcme(port));
       child.kill("SIGHUP");
-      await printed(/is in force/);
+      await printed(/reloaded/);
       const { admitted, others } = await drain([port], 8);
       expect([...others]).toEqual([429]);
       const statuses = (await Promise.all(during)).map(({ status }) => status);
@@ -253,10 +208,10 @@ describe.skipIf(!redisBinary)("the gateway over Redis", { timeout: 60_000 }, () 
       expect(before + admitted[0] + statuses.filter((status) => status === 200).length).toBeLessThanOrEqual(
         mode === "strict" ? 100 : 150,
       );
-      expect((await asAcme(port)).headers["ratelimit-policy"]).toMatch(/^"tier quota";q=150;/);
+      expect((await askAsAcme(port)).headers["ratelimit-policy"]).toMatch(/^"tier quota";q=150;/);
       await write({ ...quota(150), store: `${server.url}/1` });
       child.kill("SIGHUP");
-      await printed(/stays in force: "store" expected what it was started with/);
+      await printed(/stays in force: "store" expected the same as at the start/);
       child.kill("SIGTERM");
       expect(await end()).toMatchObject({ code: 0, err: "" });
     },
