@@ -82,22 +82,22 @@ export interface Limits {
 }
 
 export function limitsOf(limiters: Limiters, config: Config): Limits {
-  const { tiers, tenants, anonymous, routes, apiKeyHeader, trustedProxies, forwardAuth: authOptions } = config;
+  const { tiers, anonymous, routes, trustedProxies, forwardAuth: authOptions } = config;
   const client = clientAddress(trustedProxies.length > 0 ? { trusted: trustedProxies } : {});
   const ofTier = new Map([...tiers.keys()].map((tier) => [tier, limiters.of(tierPolicy(tier))]));
   const ofRoute = [...routes.keys()].map((path) => ({ path, limiter: limiters.of(routePolicy(path)) }));
 
-  const tenantOf = ({ headers }: Readable): Tenant | undefined => {
-    const apiKey = headers[apiKeyHeader];
-    return typeof apiKey === "string" ? tenants.get(apiKey) : undefined;
-  };
+  const { tenantOf, isStranger } = identify(config);
+
   // A wrong API key counts as none, so that guesses are limited by address.
   const tierOf = (request: Readable): AnyLimiter | null => {
     const tier = tenantOf(request)?.tier ?? anonymous;
     return tier === undefined ? null : ofTier.get(tier)!;
   };
-  const routeOf = ({ url = "" }: Readable): AnyLimiter | null => {
-    const readings = readingsOf(url);
+  const routeOf = (request: Readable): AnyLimiter | null => {
+    // A stranger is answered 401, and must not use up what tenants share.
+    if (isStranger(request)) return null;
+    const readings = readingsOf(request.url ?? "");
     return ofRoute.find(({ path }) => isBelow(readings, path))?.limiter ?? null;
   };
 
@@ -121,8 +121,7 @@ export function limitsOf(limiters: Limiters, config: Config): Limits {
 
   return {
     tenantOf,
-    isStranger: (request) =>
-      tenants.size > 0 && !tenantOf(request) && (anonymous === undefined || apiKeyHeader in request.headers),
+    isStranger,
     addressOf: (request) => client.address(request, nodeReader),
     async guard(request, response) {
       const end = limiters.begin();
@@ -137,5 +136,18 @@ export function limitsOf(limiters: Limiters, config: Config): Limits {
       auth(request, response);
     }),
     close: () => limiters.close(),
+  };
+}
+
+/** Whose request it is, by its API key. */
+function identify({ tenants, anonymous, apiKeyHeader }: Config): Pick<Limits, "tenantOf" | "isStranger"> {
+  const tenantOf = ({ headers }: Readable): Tenant | undefined => {
+    const apiKey = headers[apiKeyHeader];
+    return typeof apiKey === "string" ? tenants.get(apiKey) : undefined;
+  };
+  return {
+    tenantOf,
+    isStranger: (request) =>
+      tenants.size > 0 && !tenantOf(request) && (anonymous === undefined || apiKeyHeader in request.headers),
   };
 }

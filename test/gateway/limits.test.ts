@@ -85,6 +85,23 @@ describe("the gateway", { timeout: 60_000 }, () => {
     expect((await askAsAcme(open)).status).toBe(200);
   });
 
+  it.each([undefined, "quota"])(
+    "charges a route nothing for requests that it answers 401, anonymous: %s",
+    async (anonymous) => {
+      const { port } = await openGateway({
+        workers: 1,
+        upstream: { url: await openUpstream() },
+        ...quota(3),
+        ...(anonymous && { anonymous }),
+        routes: { "/": { perSecond: 0, burst: 1 } },
+      });
+      for (let i = 0; i < 2; i++) {
+        expect((await ask(port, "/", { headers: { "x-api-key": "guess" } })).status).toBe(401);
+      }
+      expect([(await askAsAcme(port)).status, (await askAsAcme(port)).status]).toEqual([200, 429]);
+    },
+  );
+
   it("applies the same limits to requests that another proxy asks about", async () => {
     const { port } = await openGateway({
       workers: 2,
