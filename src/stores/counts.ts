@@ -1,34 +1,37 @@
-// Hits, counted in windows that begin with a key's first hit: what the stores
-// of HTTP middleware do.
+// Requests counted in windows that begin with a key's first request: what the
+// stores of HTTP middleware do.
 //
-// It takes two buckets. A key's *window* is a bucket of one token that needs
-// windowMs to fill again: whoever takes the token begins a window, and the
-// virtual time at which that was, the bucket's word, names the window, the same
-// in every thread. Its *count* is a bucket under the key and that name, in a
-// sliding window with one slot, which forgets nothing within its length. So a new
-// window counts in another bucket than the last one: no thread can take the one
-// for the other, whenever it is stopped, and nobody has to clear anything.
+// A window takes two buckets. The key's *window* is a bucket of one token that
+// needs windowMs to fill again: the call that takes the token begins a window.
+// The bucket's word, the virtual time of that call, names the window, and every
+// thread reads the same name. The *count* is a bucket under the key and that name,
+// in a sliding window with one slot, which forgets nothing within its length. A
+// new window counts in another bucket than the last one, so no thread can take one
+// for the other, wherever it is stopped, and no thread has to clear anything.
 //
-// Each hit learns its own number, so exactly `limit` of them see one up to it.
+// Each request learns its own number, so exactly `limit` of them see one up to it.
 
 import { Bucket } from "../engine/bucket/bucket.js";
-import { checkInteger, checkOptions, MAX_COST, unexpected } from "../engine/errors.js";
+import { checkInteger, MAX_COST, unexpected } from "../engine/errors.js";
 import { policyOf } from "../engine/limiter/limiter.js";
 import { Sluice } from "../engine/limiter/sluice.js";
+import { checkOptions } from "../engine/options.js";
 import { every } from "../engine/policy/rate.js";
 
+/** Options of every store. */
 export interface StoreOptions {
   /** The table in which to count. */
   sluice: Sluice;
   /**
-   * Names what is counted: stores of the same prefix, in all threads, share their
-   * counts; those of different ones never do. 1 to 64 bytes of UTF-8.
+   * Names what is counted: 1 to 64 bytes of UTF-8. Stores with the same prefix
+   * share their counts, in all threads; stores with different prefixes never do.
    */
   prefix: string;
 }
 
+/** Throws TypeError or RangeError unless `options` are those of a store. */
 export function checkStoreOptions(options: StoreOptions): void {
-  checkOptions(options);
+  checkOptions(options, ["sluice", "prefix"]);
   const { sluice, prefix } = options;
   if (!(sluice instanceof Sluice)) throw unexpected("sluice", "a Sluice", sluice, "object");
   if (typeof prefix !== "string" || prefix === "" || Buffer.byteLength(prefix) > 64) {
@@ -36,110 +39,111 @@ export function checkStoreOptions(options: StoreOptions): void {
   }
 }
 
-/** `key` within `scope`: no other scope and key give the same. */
+/** `key` within `scope`: no other scope and key give the same text. */
 export function scoped(scope: string, key: string): string {
   return `${scope.length}:${scope}${key}`;
 }
 
 /** Where a key stands in its window. */
-export interface Count {
-  /** Hits in the window, at most MOST_HITS. */
-  hits: number;
-  /** ms until the window ends, and all of them are forgotten. */
+export interface WindowCount {
+  /** Requests in the window, at most MAX_COUNT. */
+  count: number;
+  /** ms until the window ends and all of them are forgotten. */
   endsInMs: number;
 }
 
-/** Hits beyond this are not told apart. */
-export const MOST_HITS = MAX_COST;
-/** Longest window: 366 days. */
-export const MOST_MS = 366 * 86_400_000;
+/** Counts stop here. */
+export const MAX_COUNT = MAX_COST;
+/** Longest window: 366 days, ms. */
+export const MAX_WINDOW_MS = 366 * 86_400_000;
 /** Farthest that `extend` can put a window's end, in windows. */
-const MOST_WINDOWS = 100_000;
+const MAX_WINDOWS = 100_000;
 
-export class Hits {
+/** Counts the requests of many keys, each in windows of its own. */
+export class WindowCounts {
   readonly #windowMs: number;
   readonly #window: Bucket["policy"];
   readonly #count: Bucket["policy"];
 
-  /** Windows of `windowMs`, which `extend` can make `longestMs` long. Integers, up to 366 days. */
+  /** Windows of `windowMs`, which `extend` can make `longestMs` long. Both are integers, up to 366 days. */
   constructor(sluice: Sluice, windowMs: number, longestMs = windowMs) {
-    checkInteger("windowMs", windowMs, 1, MOST_MS);
+    checkInteger("windowMs", windowMs, 1, MAX_WINDOW_MS);
     this.#windowMs = windowMs;
     this.#window = policyOf(
       sluice.tokenBucket(`store windows of ${windowMs} ms`, { rate: every(windowMs), burst: 1 }),
     )!;
     this.#count = policyOf(
-      sluice.slidingWindow(`store counts of ${longestMs} ms`, { limit: MOST_HITS, windowMs: longestMs, slots: 1 }),
+      sluice.slidingWindow(`store counts of ${longestMs} ms`, { limit: MAX_COUNT, windowMs: longestMs, slots: 1 }),
     )!;
   }
 
-  /** Counts a hit. A table that is full and denies newcomers answers MOST_HITS, one that admits them 1. */
-  hit(key: string): Count {
+  /** Counts a request. In a full table a newcomer is MAX_COUNT under `whenFull: 'deny'`, and 1 under `'allow'`. */
+  add(key: string): WindowCount {
     const window = new Bucket(this.#window, key);
     for (;;) {
       const nowMs = this.#nowMs();
       const { allowed: isNew, retryAfterMs } = window.ask(true, 1, nowMs);
       const name = this.#nameOf(window, isNew);
-      if (name === "") return { hits: isNew ? 1 : MOST_HITS, endsInMs: this.#windowMs };
+      if (name === "") return { count: isNew ? 1 : MAX_COUNT, endsInMs: this.#windowMs };
       const endsInMs = isNew ? this.#windowMs : retryAfterMs;
-      const { allowed, remaining } = this.#countOf(name, key).ask(true, 1, nowMs);
-      // A thread that was stopped until the window had ended may have counted from nothing.
+      const { allowed, remaining } = this.#counterOf(name, key).ask(true, 1, nowMs);
+      // A thread that was stopped until the window had ended may have counted from 0: it counts again.
       if (this.#nowMs() - nowMs < endsInMs) {
-        return { hits: allowed ? Math.max(1, MOST_HITS - remaining) : MOST_HITS, endsInMs };
+        return { count: allowed ? Math.max(1, MAX_COUNT - remaining) : MAX_COUNT, endsInMs };
       }
     }
   }
 
   /** Where the key stands; undefined outside of a window. */
-  peek(key: string): Count | undefined {
+  peek(key: string): WindowCount | undefined {
     const running = this.#running(key);
-    return running && { hits: this.#hitsOf(running.count), endsInMs: running.endsInMs };
+    return running && { count: this.#in(running.counter), endsInMs: running.endsInMs };
   }
 
-  /** Takes a hit back, if there is one in the present window. */
-  forgive(key: string): void {
-    this.#running(key)?.count.refund(1);
+  /** Takes one request back, if the present window has one. */
+  subtract(key: string): void {
+    this.#running(key)?.counter.refund(1);
   }
 
-  /** Ends the key's window: its next hit is the first of another. */
-  forget(key: string): void {
+  /** Ends the key's window: its next request is the first of another. */
+  reset(key: string): void {
     const running = this.#running(key);
     running?.window.setTokens(Infinity);
-    running?.count.setTokens(Infinity);
+    running?.counter.setTokens(Infinity);
   }
 
   /**
    * Makes the key's window end `forMs` from now (at most `longestMs`, or 100,000
-   * windows), with `hits` in it. The hits are there before the window is, so that
-   * no thread ever sees fewer.
+   * windows), with `count` requests in it. The count is there before the window is,
+   * so that no thread ever sees fewer.
    */
-  extend(key: string, forMs: number, hits: number): Count {
+  extend(key: string, forMs: number, count: number): WindowCount {
     const nowMs = this.#nowMs();
     const { table, record, tokenShift } = this.#window;
-    const endsInMs = Math.min(forMs, MOST_WINDOWS * this.#windowMs);
+    const endsInMs = Math.min(forMs, MAX_WINDOWS * this.#windowMs);
     // Words are multiples of 4 units; a whole number of those is set as it is.
     const fourthsOfToken = 2 ** (tokenShift - 2);
     const back = Math.round((1 - endsInMs / this.#windowMs) * fourthsOfToken);
     const begin = BigInt.asUintN(64, table.kernel.readingOf(record, nowMs)) - 4n * BigInt(back);
-    const count = this.#countOf(this.#nameAt(begin), key);
-    const missing = hits - this.#hitsOf(count);
-    if (missing > 0) count.ask(true, missing, nowMs);
+    const counter = this.#counterOf(this.#nameAt(begin), key);
+    const missing = count - this.#in(counter);
+    if (missing > 0) counter.ask(true, missing, nowMs);
     new Bucket(this.#window, key).setTokens(back / fourthsOfToken, nowMs);
-    return { hits, endsInMs };
+    return { count, endsInMs };
   }
 
   #nowMs(): number {
     return this.#window.table.clock.now();
   }
 
-  #running(key: string): { window: Bucket; count: Bucket; endsInMs: number } | undefined {
+  #running(key: string): { window: Bucket; counter: Bucket; endsInMs: number } | undefined {
     const window = new Bucket(this.#window, key);
     const { allowed, retryAfterMs } = window.ask(false, 1, this.#nowMs());
     if (allowed) return undefined;
-    return { window, count: this.#countOf(this.#nameOf(window, false), key), endsInMs: retryAfterMs };
+    return { window, counter: this.#counterOf(this.#nameOf(window, false), key), endsInMs: retryAfterMs };
   }
 
-  /** The name of the window about which `window` was just asked: when its next token is there. Empty if the table was full. */
+  /** The name of the window that `window` was just asked about: the time of its next token. Empty if the table was full. */
   #nameOf(window: Bucket, isNew: boolean): string {
     const { dueAtLow, dueAtHigh } = window.dueAt;
     if ((dueAtLow | dueAtHigh) === 0) return "";
@@ -152,11 +156,12 @@ export class Hits {
     return `${next >> 32n}.${next & 0xffffffffn}`;
   }
 
-  #countOf(window: string, key: string): Bucket {
+  #counterOf(window: string, key: string): Bucket {
     return new Bucket(this.#count, scoped(window, key));
   }
 
-  #hitsOf(count: Bucket): number {
-    return MOST_HITS - count.ask(false, 0, this.#nowMs()).remaining;
+  /** Requests in a counter. */
+  #in(counter: Bucket): number {
+    return MAX_COUNT - counter.ask(false, 0, this.#nowMs()).remaining;
   }
 }

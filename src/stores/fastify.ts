@@ -1,52 +1,60 @@
-// A store for @fastify/rate-limit, which makes it itself, from a constructor.
-// That package is not imported: a store is what has these methods.
+// A store for @fastify/rate-limit, which constructs it itself. That package is not
+// imported: a store is any object with these methods.
 
 import { checkInteger } from "../engine/errors.js";
-import { checkStoreOptions, type Count, Hits, MOST_MS, scoped, type StoreOptions } from "./counts.js";
+import {
+  checkStoreOptions,
+  MAX_WINDOW_MS,
+  scoped,
+  type StoreOptions,
+  type WindowCount,
+  WindowCounts,
+} from "./counts.js";
 
 export type { StoreOptions };
 
-/** What the plugin passes on of its options, and of a route's. */
+/** The options of the plugin, and of a route, that a store reads. */
 export interface FastifyStoreOptions {
-  /** A hit beyond the maximum begins the window anew, to a sixteenth of it. */
+  /** A request beyond the maximum begins the window anew, to a sixteenth of it. */
   continueExceeding?: boolean;
-  /** A hit beyond the maximum makes the window last a timeWindow, the next one two, then four, up to 64 of them. */
+  /** The first request beyond the maximum makes the window last one timeWindow, the next two, then four, up to 64. */
   exponentialBackoff?: boolean;
   /** The route of a child. */
   routeInfo?: { method?: string | readonly string[]; url?: string };
 }
 
-/** `current` hits, and ms until they are forgotten. */
+/** Receives the requests in the window, `current`, and the ms until they are forgotten, `ttl`. */
 export type FastifyStoreCallback = (error: Error | null, result?: { current: number; ttl: number }) => void;
 
+/** A store as the plugin uses it. `timeWindow` is an integer, ms, up to 366 days. */
 export interface FastifyStore {
-  /** Counts a hit. */
+  /** Counts a request. */
   incr(key: string, callback: FastifyStoreCallback, timeWindow: number, max: number): void;
   /** Where a key stands; changes nothing. */
   read(key: string, callback: FastifyStoreCallback, timeWindow: number): void;
-  /** A route's store, with counts of its own; of the route's options it reads FastifyStoreOptions. */
+  /** The store of a route, which counts on its own; of the route's options it reads FastifyStoreOptions. */
   child(routeOptions: object): FastifyStore;
 }
 
-/** Longest window that a hit beyond the maximum can make, in time windows. */
-const MOST_BACKOFF = 64;
-/** Smallest part of a window that its end is moved by. Each move takes a slot of the table, and a client makes as many as it likes. */
-const STEP = 1 / 16;
+/** Longest window that a request beyond the maximum can make, in time windows. */
+const MAX_BACKOFF = 64;
+/** Least share of a window that its end is moved by. Each move takes a slot of the table, and a client can cause as many as it likes. */
+const MIN_STEP = 1 / 16;
 
 class RouteStore implements FastifyStore {
-  readonly #home: StoreOptions;
+  readonly #options: StoreOptions;
   readonly #scope: string;
   readonly #continues: boolean;
   readonly #backsOff: boolean;
-  readonly #hits = new Map<number, Hits>();
-  #nameless = 0;
+  readonly #counts = new Map<number, WindowCounts>();
+  #unnamedChildren = 0;
 
   constructor(
-    home: StoreOptions,
+    options: StoreOptions,
     scope: string,
     { continueExceeding = false, exponentialBackoff = false }: FastifyStoreOptions,
   ) {
-    this.#home = home;
+    this.#options = options;
     this.#scope = scope;
     this.#continues = continueExceeding;
     this.#backsOff = exponentialBackoff && !continueExceeding;
@@ -54,48 +62,48 @@ class RouteStore implements FastifyStore {
 
   incr(key: string, callback: FastifyStoreCallback, timeWindow: number, max: number): void {
     answer(callback, () => {
-      const counts = this.#counts(timeWindow);
+      const counts = this.#countsOf(timeWindow);
       const name = scoped(this.#scope, key);
-      const count = counts.hit(name);
-      const beyond = count.hits - max;
-      if (beyond <= 0 || !(this.#continues || this.#backsOff)) return count;
+      const counted = counts.add(name);
+      const beyond = counted.count - max;
+      if (beyond <= 0 || !(this.#continues || this.#backsOff)) return counted;
       const forMs = this.#backsOff ? Math.min(timeWindow * 2 ** (beyond - 1), longest(timeWindow)) : timeWindow;
-      return forMs - count.endsInMs < forMs * STEP ? count : counts.extend(name, forMs, count.hits);
+      return forMs - counted.endsInMs < forMs * MIN_STEP ? counted : counts.extend(name, forMs, counted.count);
     });
   }
 
   read(key: string, callback: FastifyStoreCallback, timeWindow: number): void {
-    answer(callback, () => this.#counts(timeWindow).peek(scoped(this.#scope, key)) ?? { hits: 0, endsInMs: 0 });
+    answer(callback, () => this.#countsOf(timeWindow).peek(scoped(this.#scope, key)) ?? { count: 0, endsInMs: 0 });
   }
 
-  /** Limiters that are no route's (`createRateLimit`, `rateLimit`) are told by their order, which is the same in every thread. */
+  /** Limiters without a route (`createRateLimit`, `rateLimit`) are numbered in their order, which is the same in every thread. */
   child(routeOptions: object): RouteStore {
     const options: FastifyStoreOptions = routeOptions;
     const { method, url } = options.routeInfo ?? {};
-    const name = url === undefined ? `${++this.#nameless}` : `${method} ${url}`;
-    return new RouteStore(this.#home, scoped(this.#scope, name), options);
+    const name = url === undefined ? `${++this.#unnamedChildren}` : `${method} ${url}`;
+    return new RouteStore(this.#options, scoped(this.#scope, name), options);
   }
 
-  #counts(timeWindow: number): Hits {
-    let hits = this.#hits.get(timeWindow);
-    if (!hits) {
-      checkInteger("timeWindow", timeWindow, 1, MOST_MS);
-      hits = new Hits(this.#home.sluice, timeWindow, this.#backsOff ? longest(timeWindow) : timeWindow);
-      this.#hits.set(timeWindow, hits);
+  #countsOf(timeWindow: number): WindowCounts {
+    let counts = this.#counts.get(timeWindow);
+    if (!counts) {
+      checkInteger("timeWindow", timeWindow, 1, MAX_WINDOW_MS);
+      counts = new WindowCounts(this.#options.sluice, timeWindow, this.#backsOff ? longest(timeWindow) : timeWindow);
+      this.#counts.set(timeWindow, counts);
     }
-    return hits;
+    return counts;
   }
 }
 
 function longest(timeWindow: number): number {
-  return Math.min(timeWindow * MOST_BACKOFF, MOST_MS);
+  return Math.min(timeWindow * MAX_BACKOFF, MAX_WINDOW_MS);
 }
 
-function answer(callback: FastifyStoreCallback, count: () => Count): void {
+function answer(callback: FastifyStoreCallback, count: () => WindowCount): void {
   let result: { current: number; ttl: number };
   try {
-    const { hits, endsInMs } = count();
-    result = { current: hits, ttl: Math.ceil(endsInMs) };
+    const counted = count();
+    result = { current: counted.count, ttl: Math.ceil(counted.endsInMs) };
   } catch (error) {
     callback(error as Error);
     return;
@@ -104,11 +112,11 @@ function answer(callback: FastifyStoreCallback, count: () => Count): void {
 }
 
 /**
- * The constructor that the plugin's `store` option takes:
+ * The constructor for the plugin's `store` option:
  *
  *   fastify.register(rateLimit, { max: 100, timeWindow: '1 minute', store: sluiceStore({ sluice, prefix: 'api' }) })
  *
- * Throws TypeError or RangeError for options that are wrong.
+ * @throws {TypeError | RangeError} if an option is wrong or unknown
  */
 export function sluiceStore(options: StoreOptions): new(options: FastifyStoreOptions) => FastifyStore {
   checkStoreOptions(options);

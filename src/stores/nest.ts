@@ -1,41 +1,45 @@
-// A storage for @nestjs/throttler, which is not imported: a storage is what has
-// this method.
+// A storage for @nestjs/throttler. That package is not imported: a storage is any
+// object with this method.
 
 import { checkInteger } from "../engine/errors.js";
-import { checkStoreOptions, Hits, MOST_MS, scoped, type StoreOptions } from "./counts.js";
+import { checkStoreOptions, MAX_WINDOW_MS, scoped, type StoreOptions, WindowCounts } from "./counts.js";
 
 export type { StoreOptions };
 
-/** Times are in seconds, rounded up, as the guard's headers have them. */
+/** Where a client stands. Times are in seconds, rounded up, as in the guard's headers. */
 export interface ThrottlerRecord {
-  /** Hits in the window, this one too. */
+  /** Requests in the window, with the present one. */
   totalHits: number;
-  /** Until the window ends. */
+  /** Seconds until the window ends. */
   timeToExpire: number;
   isBlocked: boolean;
-  /** Until the block ends; 0 if there is none. */
+  /** Seconds until the block ends; 0 if there is none. */
   timeToBlockExpire: number;
 }
 
 /**
- * Keeps the throttlers' counts in a table, which all threads share:
+ * Keeps the throttlers' counts in a table that all threads share:
  *
  *   ThrottlerModule.forRoot({ throttlers, storage: new SluiceStorage({ sluice, prefix: 'api' }) })
  *
- * The first hit beyond the limit begins the block: the window then lasts
- * `blockDuration` from there, and what comes after it is the first hit of another.
+ * The first request beyond the limit begins the block: the window then lasts
+ * `blockDuration` from that moment, and the next request after it begins another.
  */
 export class SluiceStorage {
   readonly #options: StoreOptions;
-  readonly #hits = new Map<string, Hits>();
+  readonly #counts = new Map<string, WindowCounts>();
 
-  /** Throws TypeError or RangeError for options that are wrong. */
+  /** @throws {TypeError | RangeError} if an option is wrong or unknown */
   constructor(options: StoreOptions) {
     checkStoreOptions(options);
     this.#options = options;
   }
 
-  /** Counts a hit. `ttl` and `blockDuration` are ms, integers; a block of 0 lasts until the window ends. */
+  /**
+   * Counts a request. `ttl` and `blockDuration` are integers, ms, up to 366 days; a
+   * block of 0 lasts until the window ends. Rejects with a TypeError or RangeError
+   * if one of them is wrong.
+   */
   async increment(
     key: string,
     ttl: number,
@@ -43,26 +47,26 @@ export class SluiceStorage {
     blockDuration: number,
     throttlerName: string,
   ): Promise<ThrottlerRecord> {
-    const counts = this.#counts(ttl, blockDuration);
+    const counts = this.#countsOf(ttl, blockDuration);
     const name = scoped(this.#options.prefix, scoped(throttlerName, key));
-    let { hits, endsInMs } = counts.hit(name);
-    const isBlocked = hits > limit;
-    if (blockDuration > 0 && hits === Math.floor(limit) + 1) {
-      endsInMs = counts.extend(name, blockDuration, hits).endsInMs;
+    let { count, endsInMs } = counts.add(name);
+    const isBlocked = count > limit;
+    if (blockDuration > 0 && count === Math.floor(limit) + 1) {
+      endsInMs = counts.extend(name, blockDuration, count).endsInMs;
     }
     const seconds = Math.ceil(endsInMs / 1000);
-    return { totalHits: hits, timeToExpire: seconds, isBlocked, timeToBlockExpire: isBlocked ? seconds : 0 };
+    return { totalHits: count, timeToExpire: seconds, isBlocked, timeToBlockExpire: isBlocked ? seconds : 0 };
   }
 
-  #counts(ttl: number, blockDuration: number): Hits {
+  #countsOf(ttl: number, blockDuration: number): WindowCounts {
     const name = `${ttl} ${blockDuration}`;
-    let hits = this.#hits.get(name);
-    if (!hits) {
-      checkInteger("ttl", ttl, 1, MOST_MS);
-      checkInteger("blockDuration", blockDuration, 0, MOST_MS);
-      hits = new Hits(this.#options.sluice, ttl, Math.max(ttl, blockDuration));
-      this.#hits.set(name, hits);
+    let counts = this.#counts.get(name);
+    if (!counts) {
+      checkInteger("ttl", ttl, 1, MAX_WINDOW_MS);
+      checkInteger("blockDuration", blockDuration, 0, MAX_WINDOW_MS);
+      counts = new WindowCounts(this.#options.sluice, ttl, Math.max(ttl, blockDuration));
+      this.#counts.set(name, counts);
     }
-    return hits;
+    return counts;
   }
 }

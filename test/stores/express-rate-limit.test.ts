@@ -1,4 +1,4 @@
-/** The store for express-rate-limit: what its documentation asks of a store, a plain model beside it, and the real middleware. */
+/** The store for express-rate-limit: what the documentation requires of a store, a plain model to compare with, and the real middleware. */
 import express from "express";
 import { type Options, rateLimit, type RateLimitRequestHandler, type Store } from "express-rate-limit";
 import fc from "fast-check";
@@ -10,7 +10,7 @@ import { afterEach, describe, expect, it, onTestFinished, vi } from "vitest";
 import { announceSeed } from "../threads/crew.js";
 
 const WINDOW_MS = 60_000;
-const MOST_HITS = 2 ** 31 - 1;
+const MAX_COUNT = 2 ** 31 - 1;
 const open: Sluice[] = [];
 
 afterEach(() => {
@@ -36,22 +36,22 @@ function stopWallClock(): void {
   vi.spyOn(Date, "now").mockReturnValue(0);
 }
 
-const leftMs = (told: { resetTime: Date } | undefined): number | undefined => told?.resetTime.getTime();
+const leftMs = (info: { resetTime: Date } | undefined): number | undefined => info?.resetTime.getTime();
 
 describe("a store", () => {
-  it("counts from 1, on beyond any limit, and says when the client's window ends", () => {
+  it("counts from 1 and beyond any limit, and says when the client's window ends", () => {
     stopWallClock();
     const { sluice, clock } = create();
     const store = storeOf(sluice);
     clock.advance(12_345);
     expect(store.increment("alice")).toEqual({ totalHits: 1, resetTime: new Date(WINDOW_MS) });
     clock.advance(20_000);
-    for (let hits = 2; hits <= 1000; hits++) {
-      expect(store.increment("alice")).toEqual({ totalHits: hits, resetTime: new Date(WINDOW_MS - 20_000) });
+    for (let count = 2; count <= 1000; count++) {
+      expect(store.increment("alice")).toEqual({ totalHits: count, resetTime: new Date(WINDOW_MS - 20_000) });
     }
   });
 
-  it("begins each client's window with its first hit, and the next with the first after it", () => {
+  it("begins a client's window with its first request, and the next window with the first request after it", () => {
     stopWallClock();
     const { sluice, clock } = create();
     const store = storeOf(sluice);
@@ -67,7 +67,7 @@ describe("a store", () => {
     expect(store.increment("bob")).toEqual({ totalHits: 3, resetTime: new Date(30_000) });
   });
 
-  it("tells where a client stands without counting", () => {
+  it("says where a client stands without counting", () => {
     const { sluice } = create();
     const store = storeOf(sluice);
     expect(store.get("alice")).toBeUndefined();
@@ -78,7 +78,7 @@ describe("a store", () => {
     expect(store.get("bob")).toBeUndefined();
   });
 
-  it("takes a hit back, never below 0, and the window stays", () => {
+  it("takes a request back, never below 0, and keeps the window", () => {
     stopWallClock();
     const { sluice, clock } = create();
     const store = storeOf(sluice);
@@ -94,7 +94,7 @@ describe("a store", () => {
     expect(store.increment("alice").totalHits).toBe(1);
   });
 
-  it("takes a hit back from early in a long window", () => {
+  it("takes back a request from early in a long window", () => {
     const { sluice, clock } = create();
     const store = storeOf(sluice);
     // The count of a window lies in two slots of a ring wherever it begins.
@@ -136,7 +136,7 @@ describe("a store", () => {
     expect([other.get("alice")!.totalHits, other.get("bob")!.totalHits]).toEqual([2, 1]);
   });
 
-  it("shares its counts with stores of its prefix, and with no other, however prefix and key are put together", () => {
+  it("shares its counts with stores of its prefix only, whatever prefix and key are", () => {
     const { sluice } = create();
     const stores = ["a", "ab", "1:a", "a1:"].map((prefix) => storeOf(sluice, prefix));
     for (const store of stores) {
@@ -147,7 +147,7 @@ describe("a store", () => {
     expect(storeOf(sluice, "ab").increment("bc").totalHits).toBe(2);
   });
 
-  it("may be called as the tables of its windows and counts are", () => {
+  it("may have a prefix that equals the name of its own policies", () => {
     const { sluice } = create();
     for (const prefix of [`windows of ${WINDOW_MS} ms`, `counts of ${WINDOW_MS} ms`, "x".repeat(64)]) {
       const store = storeOf(sluice, prefix);
@@ -155,7 +155,7 @@ describe("a store", () => {
     }
   });
 
-  it("says that its keys are not its own", () => {
+  it("says that its keys are not local", () => {
     const { sluice } = create();
     const store: Store = storeOf(sluice, "api");
     expect(store).toMatchObject({ localKeys: false, prefix: "api" });
@@ -174,15 +174,15 @@ describe("a store", () => {
     }
   });
 
-  it.each([["deny" as const, MOST_HITS], ["allow" as const, 1]])(
-    "in a full table with whenFull: '%s' counts %i for a newcomer, who is so refused or let in",
-    (whenFull, hits) => {
+  it.each([["deny" as const, MAX_COUNT], ["allow" as const, 1]])(
+    "in a full table with whenFull: '%s' gives a newcomer the count %i, which refuses or admits it",
+    (whenFull, count) => {
       const { sluice } = create({ capacity: 1, whenFull });
       const store = storeOf(sluice);
-      const told = Array.from({ length: 5000 }, (_, i) => store.increment(`client ${i}`));
+      const infos = Array.from({ length: 5000 }, (_, i) => store.increment(`client ${i}`));
       expect(sluice.stats()[whenFull === "deny" ? "fullDenied" : "fullAllowed"]).toBeGreaterThan(0);
-      expect(told.at(-1)!.totalHits).toBe(hits);
-      expect(new Set(told.map(({ totalHits }) => totalHits))).toEqual(new Set([1, hits]));
+      expect(infos.at(-1)!.totalHits).toBe(count);
+      expect(new Set(infos.map(({ totalHits }) => totalHits))).toEqual(new Set([1, count]));
     },
   );
 
@@ -193,6 +193,7 @@ describe("a store", () => {
     [{ sluice: 0 }, "\"prefix\" expected a name of 1 to 64 bytes, got undefined"],
     [{ sluice: 0, prefix: "" }, "\"prefix\" expected a name of 1 to 64 bytes, got \"\""],
     [{ sluice: 0, prefix: "ä".repeat(33) }, "\"prefix\" expected a name of 1 to 64 bytes, got \"äää"],
+    [{ sluice: 0, prefx: "a" }, "\"options\" has no option \"prefx\"; did you mean \"prefix\"?"],
   ])("refuses the options %j", (options, message) => {
     const { sluice } = create();
     const given = options as { sluice?: unknown };
@@ -206,7 +207,9 @@ describe("a store", () => {
     expect(() => store.init({ windowMs: windowMs as number })).toThrow(
       "\"windowMs\" expected an integer from 1 to 31622400000, got",
     );
-    expect(() => store.increment("alice")).toThrow("\"windowMs\" expected from the middleware");
+    expect(() => store.increment("alice")).toThrow(
+      "\"windowMs\" expected from init(), which the middleware calls, got no call of init()",
+    );
   });
 });
 
@@ -215,9 +218,9 @@ type Step = { do: "increment" | "decrement" | "get" | "resetKey"; key: string } 
   ns: number;
 };
 
-/** Windows of one key each, as plainly as can be. */
+/** The plainest store: one window for each key. */
 class Model {
-  readonly #clients = new Map<string, { hits: number; endNs: number }>();
+  readonly #clients = new Map<string, { count: number; endNs: number }>();
   readonly #windowNs: number;
   nowNs = 0;
 
@@ -232,22 +235,22 @@ class Model {
       let client = this.#clients.get(step.key);
       if (client && client.endNs <= this.nowNs) client = undefined;
       if (step.do === "resetKey") this.#clients.delete(step.key);
-      if (step.do === "decrement" && client && client.hits > 0) client.hits--;
+      if (step.do === "decrement" && client && client.count > 0) client.count--;
       if (step.do === "increment") {
-        client ??= { hits: 0, endNs: this.nowNs + this.#windowNs };
-        client.hits++;
+        client ??= { count: 0, endNs: this.nowNs + this.#windowNs };
+        client.count++;
         this.#clients.set(step.key, client);
       }
       if ((step.do === "increment" || step.do === "get") && client) {
-        return { totalHits: client.hits, leftNs: client.endNs - this.nowNs };
+        return { totalHits: client.count, leftNs: client.endNs - this.nowNs };
       }
     }
     return undefined;
   }
 }
 
-describe("a store beside a plain model", () => {
-  it("answers the same, whatever is done", () => {
+describe("a store compared with a plain model", () => {
+  it("gives the same answers to any calls", () => {
     const seed = announceSeed("stores");
     stopWallClock();
     const key = fc.constantFrom("alice", "bob", "");
@@ -277,8 +280,8 @@ describe("a store beside a plain model", () => {
           if (each.do === "advance") clock.set(1000 + model.nowNs / 1e6);
           else if (each.do === "resetAll") store.resetAll();
           else {
-            const told = store[each.do](each.key);
-            expect(told && { totalHits: told.totalHits, leftMs: leftMs(told) }).toEqual(
+            const info = store[each.do](each.key);
+            expect(info && { totalHits: info.totalHits, leftMs: leftMs(info) }).toEqual(
               expected && { totalHits: expected.totalHits, leftMs: Math.ceil(expected.leftNs / 1e6) },
             );
           }
@@ -317,7 +320,7 @@ describe("express-rate-limit with the store", () => {
       ...options,
     });
 
-  it("limits, tells clients so in its headers, and finds nothing wrong with the store", async () => {
+  it("limits, sends its headers, and has no complaint about the store", async () => {
     stopWallClock();
     const { sluice, clock } = create();
     const url = await serve(limiterOf(sluice));
@@ -343,7 +346,7 @@ describe("express-rate-limit with the store", () => {
     expect(complaints).toEqual([]);
   });
 
-  it("takes back what it is told to skip", async () => {
+  it("takes back the requests that it skips", async () => {
     const { sluice } = create();
     const limiter = limiterOf(sluice, { skipSuccessfulRequests: true, keyGenerator: () => "alice" });
     const url = await serve(limiter);
@@ -361,7 +364,7 @@ describe("express-rate-limit with the store", () => {
     expect(complaints).toEqual([]);
   });
 
-  it("counts two limiters of one table apart, on one request too", async () => {
+  it("counts two limiters of one table separately, on one request too", async () => {
     const { sluice } = create();
     const app = express();
     app.use(limiterOf(sluice, { limit: 5 }));

@@ -1,4 +1,4 @@
-/** The store for @fastify/rate-limit, beside the plugin's own in-memory store, in real servers. */
+/** The store for @fastify/rate-limit, compared with the plugin's own in-memory store, in real servers. */
 import rateLimit, { type RateLimitPluginOptions } from "@fastify/rate-limit";
 import Fastify, { type FastifyInstance } from "fastify";
 import { ManualClock, Sluice } from "sluice";
@@ -23,8 +23,8 @@ function storeOf(sluice: Sluice, options: FastifyStoreOptions = {}, prefix = "te
   return new (sluiceStore({ sluice, prefix }))(options);
 }
 
-/** What the store calls back with, which it does at once. */
-function told(
+/** What the store calls back with: it does so before it returns. */
+function answered(
   act: (callback: (error: Error | null, result?: { current: number; ttl: number }) => void) => void,
 ): unknown {
   let answer: unknown = "nothing";
@@ -32,12 +32,12 @@ function told(
   return answer;
 }
 const incr = (store: FastifyStore, key: string, timeWindow = 1000, max = 2): unknown =>
-  told((callback) => store.incr(key, callback, timeWindow, max));
+  answered((callback) => store.incr(key, callback, timeWindow, max));
 const read = (store: FastifyStore, key: string, timeWindow = 1000): unknown =>
-  told((callback) => store.read(key, callback, timeWindow));
+  answered((callback) => store.read(key, callback, timeWindow));
 
 describe("a store", () => {
-  it("counts in windows that begin with the first hit, on beyond the maximum", () => {
+  it("counts in windows that begin with the first request, also beyond the maximum", () => {
     const { sluice, clock } = create();
     const store = storeOf(sluice);
     clock.advance(123.456);
@@ -60,20 +60,20 @@ describe("a store", () => {
     expect(read(store, "alice")).toEqual([0, 0]);
   });
 
-  it("with continueExceeding begins the window anew at each hit beyond the maximum, and counts on", () => {
+  it("with continueExceeding begins the window anew at each request beyond the maximum, and keeps counting", () => {
     const { sluice, clock } = create();
     const store = storeOf(sluice, { continueExceeding: true, exponentialBackoff: true });
     incr(store, "alice");
     incr(store, "alice");
-    for (let hits = 3; hits < 30; hits++) {
+    for (let count = 3; count < 30; count++) {
       clock.advance(999);
-      expect([incr(store, "alice"), read(store, "alice")]).toEqual([[hits, 1000], [hits, 1000]]);
+      expect([incr(store, "alice"), read(store, "alice")]).toEqual([[count, 1000], [count, 1000]]);
     }
     clock.advance(1000);
     expect(incr(store, "alice")).toEqual([1, 1000]);
   });
 
-  it("with exponentialBackoff makes the window last twice as long at each hit beyond the maximum, up to 64 times", () => {
+  it("with exponentialBackoff doubles the window at each request beyond the maximum, up to 64 times", () => {
     const { sluice, clock } = create();
     const store = storeOf(sluice, { exponentialBackoff: true });
     incr(store, "alice");
@@ -88,7 +88,7 @@ describe("a store", () => {
     expect(incr(store, "alice")).toEqual([1, 1000]);
   });
 
-  it("counts each route apart, and each limiter that has none, the same ones in every thread", () => {
+  it("counts each route, and each limiter without a route, separately, and alike in every thread", () => {
     const { sluice } = create();
     const [here, there] = [storeOf(sluice), storeOf(sluice)];
     const children = (store: FastifyStore): FastifyStore[] => [
@@ -107,7 +107,7 @@ describe("a store", () => {
     expect(incr(storeOf(sluice, {}, "other"), "alice")).toEqual([1, 1000]);
   });
 
-  it("calls back with what is wrong, and with nothing else", () => {
+  it("calls back with the error alone if something is wrong", () => {
     const { sluice } = create();
     const store = storeOf(sluice);
     expect(incr(store, "alice", 0)).toBe("\"timeWindow\" expected an integer from 1 to 31622400000, got 0");
@@ -117,7 +117,7 @@ describe("a store", () => {
     expect(incr(store, "alice", 5000)).toContain("closed");
   });
 
-  it("lets an error of the callback pass, and does not call it again", () => {
+  it("passes on an error of the callback, and does not call it again", () => {
     const { sluice } = create();
     let calls = 0;
     expect(() =>
@@ -137,6 +137,9 @@ describe("a store", () => {
   it("refuses wrong options when the constructor is made", () => {
     expect(() => sluiceStore({ sluice: undefined as never, prefix: "a" })).toThrow(
       "\"sluice\" expected a Sluice, got undefined",
+    );
+    expect(() => sluiceStore({ sluice: create().sluice, prefix: "a", prefixes: 1 } as never)).toThrow(
+      "\"options\" has no option \"prefixes\"; did you mean \"prefix\"?",
     );
   });
 });
@@ -165,8 +168,8 @@ describe("@fastify/rate-limit", () => {
     ["a ban", { ...plain, ban: 1 }],
     ["continueExceeding", { ...plain, continueExceeding: true }],
     ["exponentialBackoff", { ...plain, exponentialBackoff: true }],
-  ])("answers alike with this store and with its own, given %s", async (_, options) => {
-    // Its own store's clock, which stands still as ours does.
+  ])("gives the same answers with this store and with its own, given %s", async (_, options) => {
+    // Stops the clock of its own store, as ours is stopped.
     vi.spyOn(Date, "now").mockReturnValue(0);
     const { sluice } = create();
     const [ours, own] = [
@@ -183,7 +186,7 @@ describe("@fastify/rate-limit", () => {
     expect(first).toEqual(second);
   });
 
-  it("counts routes with options of their own apart, and peeks without counting", async () => {
+  it("counts routes with options of their own separately, and peeks without counting", async () => {
     const { sluice } = create();
     let peek: (() => Promise<unknown>) | undefined;
     const url = await serve({ ...plain, store: sluiceStore({ sluice, prefix: "api" }) }, (app) => {
@@ -205,7 +208,7 @@ describe("@fastify/rate-limit", () => {
     expect(await (await fetch(`${url}/checked`)).json()).toMatchObject({ remaining: 3 });
   });
 
-  it("limits each client of its own window, when this is a function of the request", async () => {
+  it("limits each client by its own window, if timeWindow is a function of the request", async () => {
     const { sluice, clock } = create();
     const url = await serve({
       max: 1,

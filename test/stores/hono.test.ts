@@ -1,4 +1,4 @@
-/** The store for hono-rate-limiter, in real servers. Its behaviour alone is that of the store in stores-express-rate-limit.test.ts: it is the same. */
+/** The store for hono-rate-limiter, in real servers. Alone it is tested in express-rate-limit.test.ts: both are one class. */
 import { serve as listen } from "@hono/node-server";
 import { Hono } from "hono";
 import { rateLimiter, type Store } from "hono-rate-limiter";
@@ -31,13 +31,13 @@ async function serve(app: Hono): Promise<string> {
 }
 
 describe("hono-rate-limiter with the store", () => {
-  it("is given the same store as express-rate-limit", () => {
+  it("has the same store as express-rate-limit", () => {
     expect(SluiceStore).toBe(expressDoor.SluiceStore);
     const store: Store = new SluiceStore({ sluice: create().sluice, prefix: "api" });
     expect(store.localKeys).toBe(false);
   });
 
-  it("limits, and tells clients so in its headers", async () => {
+  it("limits, and sends its headers", async () => {
     vi.spyOn(Date, "now").mockReturnValue(0);
     const { sluice, clock } = create();
     const app = new Hono();
@@ -72,7 +72,7 @@ describe("hono-rate-limiter with the store", () => {
     expect((await fetch(url)).status).toBe(200);
   });
 
-  it("takes back what it is told to skip, and lets a handler ask and reset", async () => {
+  it("takes back the requests that it skips, and lets a handler ask and reset", async () => {
     const { sluice } = create();
     const app = new Hono<
       {

@@ -1,4 +1,4 @@
-/** The storage for @nestjs/throttler, alone and under the real guard in real servers. */
+/** The storage for @nestjs/throttler, alone and with the real guard in real servers. */
 import "reflect-metadata";
 import { Controller, type DynamicModule, Get, Module } from "@nestjs/common";
 import { APP_GUARD, NestFactory } from "@nestjs/core";
@@ -29,7 +29,7 @@ function create(): { sluice: Sluice; clock: ManualClock; storage: ThrottlerStora
 }
 
 describe("a storage", () => {
-  it("counts in windows that begin with the first hit", async () => {
+  it("counts in windows that begin with the first request", async () => {
     const { clock, storage } = create();
     const hit = () => storage.increment("alice", 60_000, 3, 60_000, "default");
     clock.advance(12_345);
@@ -40,8 +40,11 @@ describe("a storage", () => {
     expect(await hit()).toEqual({ totalHits: 1, timeToExpire: 60, isBlocked: false, timeToBlockExpire: 0 });
   });
 
-  it.each([[10_000, "shorter than the window"], [60_000, "as long"], [600_000, "longer"], [86_400_000, "much longer"]])(
-    "blocks for %i ms, %s, from the first hit beyond the limit, and begins anew then",
+  it.each([[10_000, "shorter than the window"], [60_000, "as long as the window"], [600_000, "longer"], [
+    86_400_000,
+    "much longer",
+  ]])(
+    "blocks for %i ms, %s, from the first request beyond the limit, and then begins another window",
     async (blockDuration) => {
       const { clock, storage } = create();
       const hit = () => storage.increment("alice", 60_000, 2, blockDuration, "default");
@@ -55,7 +58,7 @@ describe("a storage", () => {
         isBlocked: true,
         timeToBlockExpire: blockSeconds,
       });
-      // Hits while blocked do not make it longer.
+      // Requests while blocked do not make it longer.
       clock.advance(blockDuration / 2);
       expect(await hit()).toMatchObject({ totalHits: 4, isBlocked: true, timeToBlockExpire: blockSeconds / 2 });
       clock.advance(blockDuration / 2 - 0.001);
@@ -75,7 +78,7 @@ describe("a storage", () => {
     expect(await hit()).toMatchObject({ totalHits: 1, isBlocked: false });
   });
 
-  it("with a limit of 0 refuses every hit", async () => {
+  it("with a limit of 0 refuses every request", async () => {
     const { clock, storage } = create();
     for (let i = 0; i < 5; i++) {
       expect(await storage.increment("alice", 1000, 0, 1000, "default")).toMatchObject({ isBlocked: true });
@@ -83,7 +86,7 @@ describe("a storage", () => {
     }
   });
 
-  it("counts throttlers, keys and storages of another prefix apart", async () => {
+  it("counts each throttler, each key and each prefix separately", async () => {
     const { sluice, storage } = create();
     const other = new SluiceStorage({ sluice, prefix: "other" });
     for (
@@ -102,7 +105,7 @@ describe("a storage", () => {
     });
   });
 
-  it("rejects times that are none, and refuses wrong options", async () => {
+  it("rejects wrong times, and refuses wrong options", async () => {
     const { storage } = create();
     await expect(storage.increment("alice", 0, 1, 1000, "default")).rejects.toThrow(
       "\"ttl\" expected an integer from 1 to 31622400000, got 0",
@@ -111,6 +114,9 @@ describe("a storage", () => {
       "\"blockDuration\" expected an integer from 0 to 31622400000, got -1",
     );
     expect(() => new SluiceStorage({ prefix: "a" } as never)).toThrow("\"sluice\" expected a Sluice, got undefined");
+    expect(() => new SluiceStorage({ prefix: "a", table: 1 } as never)).toThrow(
+      "\"options\" has no option \"table\"; known are sluice, prefix",
+    );
   });
 });
 
@@ -159,8 +165,8 @@ async function ask(url: string): Promise<unknown[]> {
 }
 
 describe("@nestjs/throttler", () => {
-  it("answers alike with this storage and with its own", async () => {
-    // Its own storage's clock, which stands still as ours does.
+  it("gives the same answers with this storage and with its own", async () => {
+    // Stops the clock of its own storage, as ours is stopped.
     vi.spyOn(Date, "now").mockReturnValue(1);
     const throttlers = [{ ttl: 60_000, limit: 3, blockDuration: 120_000 }];
     const [ours, own] = [await serve({ throttlers, storage: create().storage }), await serve({ throttlers })];
@@ -171,7 +177,7 @@ describe("@nestjs/throttler", () => {
     }
   });
 
-  it("keeps several throttlers, and routes with limits of their own, apart", async () => {
+  it("separates several throttlers, and routes with limits of their own", async () => {
     const { clock, storage } = create();
     const url = await serve({
       throttlers: [{ ttl: 1000, limit: 2, blockDuration: 0 }, { name: "long", ttl: 60_000, limit: 3 }],

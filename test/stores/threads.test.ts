@@ -1,4 +1,4 @@
-/** Several threads behind one limit of a middleware: what its own store cannot do, and what a store in a shared table does exactly. */
+/** Several threads behind one limit of a middleware: its own store admits the limit once a thread, a store in a shared table once. */
 import { once } from "node:events";
 import { Sluice } from "sluice";
 import { SluiceStore } from "sluice/stores/express-rate-limit";
@@ -18,7 +18,7 @@ function create(): Sluice {
   return sluice;
 }
 
-/** The most that a window may still have to run for a test to end within it. */
+/** No test takes longer than this window. */
 const HOUR_MS = 3_600_000;
 
 describe("4 threads on one client", { timeout: 60_000 }, () => {
@@ -33,7 +33,7 @@ describe("4 threads on one client", { timeout: 60_000 }, () => {
     return crew.reports();
   }
 
-  it("give every hit a number of its own, without a gap", async () => {
+  it("give every request a number of its own, without a gap", async () => {
     const sluice = create();
     const numbers = (await contend<number[]>(sluice, "numbers", { windowMs: HOUR_MS })).flat().sort((a, b) => a - b);
     expect(numbers.length).toBeGreaterThanOrEqual(THREADS * calls);
@@ -41,7 +41,7 @@ describe("4 threads on one client", { timeout: 60_000 }, () => {
     for (let i = 0; i < numbers.length; i++) if (numbers[i] !== i + 1) expect(numbers[i]).toBe(i + 1);
   });
 
-  it("let exactly the limit through in every window, while windows end under their hands", async () => {
+  it("admit exactly the limit in every window, while windows end", async () => {
     const sluice = create();
     const limit = 5;
     const seen = (await contend<number[]>(sluice, "windows", { windowMs: 2, limit })).flat();
@@ -53,7 +53,7 @@ describe("4 threads on one client", { timeout: 60_000 }, () => {
     expect(sum(times)).toBeGreaterThan((windows * limit) / 2);
   });
 
-  it("lose no hit and none that was taken back", async () => {
+  it("lose no request, and take back no request twice", async () => {
     const sluice = create();
     const kept = sum(await contend<number>(sluice, "givesBack", { windowMs: HOUR_MS }));
     const store = new SluiceStore({ sluice, prefix: "gives back" });
@@ -63,7 +63,7 @@ describe("4 threads on one client", { timeout: 60_000 }, () => {
   });
 
   it.each(["continues", "blocks"])(
-    "let no more than the limit through while a hit beyond it moves the end of the window (%s)",
+    "admit no more than the limit while requests beyond it move the end of the window (%s)",
     async (job) => {
       const sluice = create();
       const limit = 1000;
@@ -79,7 +79,7 @@ const frameworks = ["express", "fastify", "hono", "nest"];
 describe.each(frameworks)("4 servers of %s in 4 threads", { timeout: 120_000 }, (framework) => {
   const limit = 40;
 
-  /** Sends rounds of two requests to each server, `limit` and 20 in all: of those let through, which server it was and how many it said remain. */
+  /** Sends rounds of two requests to each server, `limit` + 20 to each; for every admitted one, its server and the remaining count in its headers. */
   async function load(isShared: boolean): Promise<{ thread: number; remaining: number }[]> {
     const sluice = create();
     const workers = Array.from(
@@ -119,7 +119,7 @@ describe.each(frameworks)("4 servers of %s in 4 threads", { timeout: 120_000 }, 
     expect(admitted).toHaveLength(limit);
     admitted.sort((a, b) => b.remaining - a.remaining);
     expect(admitted.map(({ remaining }) => remaining)).toEqual(Array.from({ length: limit }, (_, i) => limit - 1 - i));
-    // They contended: the numbers went to and fro between the threads.
+    // They contended: consecutive numbers came from different threads.
     expect(new Set(admitted.map(({ thread }) => thread)).size).toBe(THREADS);
     expect(admitted.filter(({ thread }, i) => i > 0 && thread !== admitted[i - 1].thread).length).toBeGreaterThan(
       limit / 4,
