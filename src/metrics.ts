@@ -1,29 +1,32 @@
-// Prometheus metrics of a table: what all threads of the process decided, read
-// by whichever thread answers the scrape. Nothing is counted here: the table
-// counts anyway, and a scrape sums. prom-client (peer dependency) has the
-// registry and the format.
+// Prometheus metrics of a table: the decisions of all threads of the process, read
+// by the one thread that answers the scrape. Nothing is counted here: the table
+// counts anyway, and a scrape sums its counts up. prom-client (peer dependency)
+// has the registry and the format.
 
 import { Counter, Gauge, type Registry } from "prom-client";
 import { ownMs } from "./engine/clock.js";
-import { checkDuration, checkOptions, SluiceError, unexpected } from "./engine/errors.js";
+import { checkDuration, SluiceError, unexpected } from "./engine/errors.js";
 import type { LimiterStats } from "./engine/limiter/limiter.js";
 import { Sluice, type SluiceStats } from "./engine/limiter/sluice.js";
+import { checkOptions } from "./engine/options.js";
 
 export interface MetricsOptions {
+  /** The registry of prom-client to add the metrics to. */
   registry: Registry;
-  /** The `table` label, which tells the tables of one registry apart: 1 to 100 characters, 'main' by default. */
+  /** The value of the label `table`, different for each table of a registry: 1 to 100 characters. Default: 'main'. */
   table?: string;
-  /** Begins every name: 'sluice_' by default. Letters, digits, underscores and colons. */
+  /** The beginning of every metric's name: letters, digits, underscores and colons, no digit first. Default: 'sluice_'. */
   prefix?: string;
   /**
-   * Also walks the table to count the keys in use, at most this often, ms. A walk
-   * blocks the thread for some 10 ns a slot. Left out: no walk, and no such gauge.
+   * Also counts the keys in use, at most once in this time, ms >= 0. To count them,
+   * the scraping thread walks the table, some 10 ns a slot. Default: no walk, and no
+   * such gauge.
    */
   liveEveryMs?: number;
 }
 
 const counts: Record<keyof LimiterStats, readonly [name: string, help: string]> = {
-  allowed: ["allowed", "Calls admitted, shadowed ones among them."],
+  allowed: ["allowed", "Calls admitted, including shadowed ones."],
   denied: ["denied", "Calls refused."],
   shadowed: ["shadowed", "Calls that a limiter in shadow mode admitted and would have refused."],
   evicted: ["evicted", "Keys that lost their slot while in use, because the table was full."],
@@ -36,26 +39,27 @@ const counts: Record<keyof LimiterStats, readonly [name: string, help: string]> 
 interface Source {
   readonly sluice: Sluice;
   readonly liveEveryMs: number | undefined;
-  /** What each counter was told of each limiter. */
-  readonly told: Map<Counter, Map<string, number>>;
+  /** The last value that each counter got for each limiter. */
+  readonly exported: Map<Counter, Map<string, number>>;
   live: { readonly keys: Readonly<Record<string, number>>; readonly atMs: number } | undefined;
 }
 
 /** Tables by their label. */
 type Sources = Map<string, Source>;
 
-const shown = new WeakMap<Registry, Map<string, Sources>>();
+const registered = new WeakMap<Registry, Map<string, Sources>>();
 
 /**
  * Adds a table to a registry's metrics, labelled by table and limiter. A scrape
- * reads the counts of all threads, living and ended, so one thread of the process
- * registers it. Returns what takes the table out again, as closing it does too.
- * Throws RangeError or TypeError for options that are wrong, and for a `table`
- * that the registry has already.
+ * reads the counts of all threads, also of ended ones, so one thread of the process
+ * registers the table. Returns a function that removes the table again; closing the
+ * table removes it too.
+ * @throws {TypeError | RangeError} if an option is wrong or unknown, or if the
+ * registry has a table with this label already
  */
 export function registerMetrics(sluice: Sluice, options: MetricsOptions): () => void {
   if (!(sluice instanceof Sluice)) throw unexpected("sluice", "a Sluice", sluice, "object");
-  checkOptions(options);
+  checkOptions(options, ["registry", "table", "prefix", "liveEveryMs"]);
   const { registry, table = "main", prefix = "sluice_", liveEveryMs } = options;
   if (typeof registry?.registerMetric !== "function") {
     throw unexpected("registry", "a Registry of prom-client", registry, "object");
@@ -74,17 +78,17 @@ export function registerMetrics(sluice: Sluice, options: MetricsOptions): () => 
       `"table" expected a label that no other table of this registry has, got ${JSON.stringify(table)}`,
     );
   }
-  const source: Source = { sluice, liveEveryMs, told: new Map(), live: undefined };
+  const source: Source = { sluice, liveEveryMs, exported: new Map(), live: undefined };
   sources.set(table, source);
   return () => {
     if (sources.get(table) === source) drop(sources, table);
   };
 }
 
-/** The tables that a registry shows under a prefix; makes their metrics if they are not there, or no longer. */
+/** The tables that a registry has under a prefix. Makes their metrics if the registry has none, or was cleared. */
 function sourcesOf(registry: Registry, prefix: string): Sources {
-  let byPrefix = shown.get(registry);
-  if (!byPrefix) shown.set(registry, byPrefix = new Map());
+  let byPrefix = registered.get(registry);
+  if (!byPrefix) registered.set(registry, byPrefix = new Map());
   let sources = byPrefix.get(prefix);
   if (!sources || !registry.getSingleMetric(`${prefix}capacity`)) {
     byPrefix.set(prefix, sources = new Map());
@@ -94,7 +98,7 @@ function sourcesOf(registry: Registry, prefix: string): Sources {
 }
 
 function drop(sources: Sources, table: string): void {
-  for (const [counter, limiters] of sources.get(table)!.told) {
+  for (const [counter, limiters] of sources.get(table)!.exported) {
     for (const limiter of limiters.keys()) counter.remove({ table, limiter });
   }
   sources.delete(table);
@@ -102,7 +106,7 @@ function drop(sources: Sources, table: string): void {
 
 function makeMetrics(registry: Registry, prefix: string, sources: Sources): void {
   let read: ReadonlyMap<string, SluiceStats> | undefined;
-  /** One reading a scrape, which asks all metrics in one go. */
+  /** Reads once a scrape: a scrape collects all metrics in one go. */
   const stats = (): ReadonlyMap<string, SluiceStats> => {
     if (!read) {
       read = readAll(sources);
@@ -119,13 +123,13 @@ function makeMetrics(registry: Registry, prefix: string, sources: Sources): void
       registers: [registry],
       collect() {
         for (const [table, { limiters }] of stats()) {
-          const { told } = sources.get(table)!;
-          const mine = told.get(this) ?? new Map<string, number>();
-          told.set(this, mine);
+          const { exported } = sources.get(table)!;
+          const last = exported.get(this) ?? new Map<string, number>();
+          exported.set(this, last);
           for (const limiter in limiters) {
             const now = limiters[limiter][count];
-            this.inc({ table, limiter }, now - (mine.get(limiter) ?? 0));
-            mine.set(limiter, now);
+            this.inc({ table, limiter }, now - (last.get(limiter) ?? 0));
+            last.set(limiter, now);
           }
         }
       },
@@ -176,7 +180,7 @@ function readAll(sources: Sources): ReadonlyMap<string, SluiceStats> {
   return all;
 }
 
-/** Keys in use by limiter; none if they are not to be counted. */
+/** Keys in use by limiter; none without `liveEveryMs`. */
 function liveKeys(source: Source): Readonly<Record<string, number>> {
   const { sluice, liveEveryMs, live } = source;
   if (liveEveryMs === undefined) return {};

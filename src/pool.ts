@@ -1,35 +1,38 @@
-// A leaky bucket in front of a Piscina pool: tasks queue up to the bucket's
-// size, leave it one by one at its rate, and run on the pool's threads.
+// A leaky bucket in front of a Piscina pool: tasks wait in a queue of bounded
+// length, leave it one by one at a rate, and run on the pool's threads.
 //
-// Every task has one outcome: its result or its own error; QUEUE_FULL, at once,
-// when the bucket has no place for it; the signal's reason when it is aborted;
-// CLOSED when the pool ends before it starts. Piscina (peer dependency) runs
+// Every task has one outcome: its result or its own error; ERR_SLUICE_QUEUE_FULL, at
+// once, if the queue has no room for it; the signal's reason if it is aborted;
+// ERR_SLUICE_CLOSED if the pool ends before it starts. Piscina (peer dependency) runs
 // the tasks and ends those that are running.
 
 import { Piscina } from "piscina";
-import { checkInteger, checkOptions, MAX_COST, SluiceError } from "./engine/errors.js";
-import type { Limiter } from "./engine/limiter/limiter.js";
+import { checkInteger, MAX_COST, SluiceError, unexpected } from "./engine/errors.js";
+import type { KeyedLimiter } from "./engine/limiter/keyed-limiter.js";
 import { Sluice } from "./engine/limiter/sluice.js";
+import { checkOptions } from "./engine/options.js";
 
 export interface LeakyPoolOptions {
   /** The worker file, as Piscina's `filename`. */
   filename: string;
-  /** Threads, and so tasks at the same time: 1 to 1024. */
+  /** Threads, which is also the most tasks at the same time: 1 to 1024. */
   workers: number;
-  /** Tasks that leave the bucket per second. */
+  /** Tasks that start per second: > 0, or Infinity. */
   rate: number;
-  /** Tasks that may wait; 0 takes only what can start at once. */
+  /** Tasks that may wait: 0 to 2^31-1; with 0 the pool takes only tasks that can start at once. */
   queue: number;
-  /** Where several pools, in several threads, share one rate. Left out, the pool has its own. */
+  /** The table and the limiter's name by which several pools, in several threads, share one rate. Default: a rate of its own. */
   home?: { sluice: Sluice; name: string };
   /** More options for Piscina. */
   piscina?: Omit<ConstructorParameters<typeof Piscina>[0], "filename">;
 }
 
 export interface RunOptions {
+  /** Aborts the task, whether it waits or runs. */
   signal?: AbortSignal;
   /** The worker's exported function, as Piscina's `name`. */
   name?: string;
+  /** Objects to transfer to the thread, as Piscina's `transferList`. */
   transferList?: readonly unknown[];
 }
 
@@ -41,12 +44,14 @@ interface Entry {
   stopListening: () => void;
 }
 
+/** A Piscina pool that starts its tasks at a rate, and lets a bounded number of them wait. */
 export class LeakyPool<Task = unknown, Result = unknown> {
   readonly #pool: Piscina;
-  readonly #limiter: Limiter;
+  readonly #bucket: KeyedLimiter;
+  readonly #name: string;
   readonly #own: Sluice | undefined;
   readonly #workers: number;
-  readonly #most: number;
+  readonly #maxQueue: number;
   readonly #queue: Entry[] = [];
   readonly #ending = new AbortController();
   #running = 0;
@@ -55,20 +60,26 @@ export class LeakyPool<Task = unknown, Result = unknown> {
   #wake: (() => void) | undefined;
   #drained: (() => void)[] = [];
 
+  /** @throws {TypeError | RangeError} if an option is wrong or unknown */
   constructor(options: LeakyPoolOptions) {
-    checkOptions(options);
+    checkOptions(options, ["filename", "workers", "rate", "queue", "home", "piscina"]);
     const { filename, workers, rate, queue, home, piscina } = options;
+    if (home !== undefined) {
+      checkOptions(home, ["sluice", "name"], "home");
+      if (!(home.sluice instanceof Sluice)) throw unexpected("home.sluice", "a Sluice", home.sluice, "object");
+    }
     checkInteger("workers", workers, 1, 1024);
     checkInteger("queue", queue, 0, MAX_COST);
     this.#own = home ? undefined : Sluice.create({ capacity: 1, lineCapacity: 1, maxThreads: 1 });
-    // The tasks wait here; in the bucket waits one for each pool that shares it.
-    this.#limiter = (home?.sluice ?? this.#own!).leakyBucket(home?.name ?? "pool", { rate, queue: 1024 });
+    this.#name = home?.name ?? "pool";
+    // The tasks wait in the pool; in the bucket waits one for each pool that shares it.
+    this.#bucket = (home?.sluice ?? this.#own!).leakyBucket(this.#name, { rate, queue: 1024 }).global;
     this.#pool = new Piscina({ ...piscina, filename, minThreads: workers, maxThreads: workers });
     this.#workers = workers;
-    this.#most = queue;
+    this.#maxQueue = queue;
   }
 
-  /** Tasks that wait in the bucket. */
+  /** Tasks that wait. */
   get queueSize(): number {
     return this.#queue.length;
   }
@@ -79,27 +90,30 @@ export class LeakyPool<Task = unknown, Result = unknown> {
   }
 
   /**
-   * Runs a task when its turn comes. Rejects at once with ERR_SLUICE_QUEUE_FULL
-   * if the bucket is full and with ERR_SLUICE_CLOSED if the pool is closed; with
-   * the signal's reason if it is aborted, waiting or running; else as the task.
+   * Runs a task when its turn comes, and resolves to its result. Rejects with the
+   * task's own error; at once with ERR_SLUICE_QUEUE_FULL if `queue` tasks wait, with
+   * ERR_SLUICE_CLOSED if the pool is closed, and with a TypeError for unknown options;
+   * with the signal's reason if the task is aborted, whether it waits or runs.
    */
   run(task: Task, options: RunOptions = {}): Promise<Result> {
     return new Promise<unknown>((resolve, reject) => {
-      checkOptions(options);
+      checkOptions(options, ["signal", "name", "transferList"]);
       const { signal } = options;
       signal?.throwIfAborted();
-      if (this.#isClosed) throw closed();
-      const startsAtOnce = this.#queue.length === 0 && this.#running < this.#workers && this.#limiter.peek().allowed;
-      if (!startsAtOnce && this.#queue.length >= this.#most) {
+      if (this.#isClosed) throw this.#closed();
+      const { allowed, retryAfterMs } = this.#bucket.peek();
+      const startsAtOnce = this.#queue.length === 0 && this.#running < this.#workers && allowed;
+      if (!startsAtOnce && this.#queue.length >= this.#maxQueue) {
         throw new SluiceError(
           "ERR_SLUICE_QUEUE_FULL",
-          `"queue" is ${this.#most} and as many tasks wait; try again in ${this.#limiter.peek().retryAfterMs} ms`,
+          `queue full: ${this.#queue.length} tasks wait, queue is ${this.#maxQueue}`,
+          { limiter: this.#name, cost: 1, retryAfterMs },
         );
       }
       const onAbort = (): void => {
         this.#queue.splice(this.#queue.indexOf(entry), 1);
         reject(signal!.reason);
-        this.#settle();
+        this.#resolveDrained();
       };
       const entry: Entry = {
         task,
@@ -114,7 +128,7 @@ export class LeakyPool<Task = unknown, Result = unknown> {
     }) as Promise<Result>;
   }
 
-  /** Takes the tasks out of the bucket in order: one when a thread is free and the rate allows. */
+  /** Starts the tasks in order, each when a thread is free and the rate allows it. */
   async #pump(): Promise<void> {
     if (this.#isPumping) return;
     this.#isPumping = true;
@@ -124,17 +138,19 @@ export class LeakyPool<Task = unknown, Result = unknown> {
           await new Promise<void>((resolve) => (this.#wake = resolve));
           continue;
         }
-        if (!this.#limiter.allow()) await this.#limiter.wait(undefined, 1, { signal: this.#ending.signal });
+        if (!this.#bucket.allow()) await this.#bucket.wait(1, { signal: this.#ending.signal });
         const entry = this.#queue.shift();
         if (entry) this.#start(entry);
-        else this.#limiter.refund();
+        else this.#bucket.refund();
       }
     } catch (error) {
-      // Nobody waits any more once the pool ends; anything else is everybody's.
-      for (const entry of this.#queue.splice(0)) this.#refuse(entry, this.#ending.signal.aborted ? closed() : error);
+      // Either the pool ends, or the wait failed for every task.
+      for (const entry of this.#queue.splice(0)) {
+        this.#refuse(entry, this.#ending.signal.aborted ? this.#closed() : error);
+      }
     } finally {
       this.#isPumping = false;
-      this.#settle();
+      this.#resolveDrained();
     }
   }
 
@@ -148,7 +164,7 @@ export class LeakyPool<Task = unknown, Result = unknown> {
       .finally(() => {
         this.#running--;
         this.#wake?.();
-        this.#settle();
+        this.#resolveDrained();
       });
   }
 
@@ -157,23 +173,24 @@ export class LeakyPool<Task = unknown, Result = unknown> {
     entry.reject(error);
   }
 
-  #settle(): void {
+  /** Resolves what waits for the last task. */
+  #resolveDrained(): void {
     if (this.#queue.length > 0 || this.#running > 0) return;
     for (const done of this.#drained.splice(0)) done();
   }
 
-  /** Takes no more tasks, lets those taken finish, and ends the threads. */
+  /** Takes no more tasks, lets the ones it has finish, and ends the threads. */
   async close(): Promise<void> {
     this.#isClosed = true;
     if (this.#queue.length > 0 || this.#running > 0) await new Promise<void>((resolve) => this.#drained.push(resolve));
     await this.#end();
   }
 
-  /** Takes no more tasks, rejects those that wait with ERR_SLUICE_CLOSED, and ends the threads and what runs on them. */
+  /** Takes no more tasks, rejects the waiting ones with ERR_SLUICE_CLOSED, and ends the threads with the tasks that run on them. */
   async destroy(): Promise<void> {
     this.#isClosed = true;
     this.#ending.abort();
-    for (const entry of this.#queue.splice(0)) this.#refuse(entry, closed());
+    for (const entry of this.#queue.splice(0)) this.#refuse(entry, this.#closed());
     this.#wake?.();
     await this.#end();
   }
@@ -183,11 +200,12 @@ export class LeakyPool<Task = unknown, Result = unknown> {
     this.#own?.close();
   }
 
+  /** As `close`. */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.close();
   }
-}
 
-function closed(): SluiceError {
-  return new SluiceError("ERR_SLUICE_CLOSED", "the pool is closed; the task did not start");
+  #closed(): SluiceError {
+    return new SluiceError("ERR_SLUICE_CLOSED", "the pool is closed: the task did not start", { limiter: this.#name });
+  }
 }

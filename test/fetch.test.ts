@@ -1,4 +1,4 @@
-/** The limited fetch, with real servers on the loopback and a clock that is moved by hand. */
+/** The limited fetch, with real servers on the loopback and a manual clock. */
 import { once } from "node:events";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -34,7 +34,7 @@ interface Seen {
   body: string;
 }
 
-/** A server that answers as it is told, in turn, and the last answer for ever; says what it saw and when. */
+/** A server that gives `answers` in turn, and then the last one for ever; `seen` is what it saw and when. */
 async function serve(
   clock: ManualClock,
   ...answers: [status: number, headers?: Record<string, string>][]
@@ -54,23 +54,23 @@ async function serve(
   return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/`, seen };
 }
 
-/** Moves the clock on in steps of `ms`, with real time between, until the promise has settled. */
+/** Moves the clock on in steps of `ms`, with real time between, until the promise is done. */
 async function whileMoving<T>(clock: ManualClock, ms: number, promise: Promise<T>): Promise<T> {
-  let isSettled = false;
-  const settled = promise.finally(() => (isSettled = true));
-  settled.catch(() => {});
-  while (!isSettled) {
+  let isDone = false;
+  const done = promise.finally(() => (isDone = true));
+  done.catch(() => {});
+  while (!isDone) {
     await new Promise((resolve) => setTimeout(resolve, 3));
-    if (!isSettled) clock.advance(ms);
+    if (!isDone) clock.advance(ms);
   }
-  return settled;
+  return done;
 }
 
 /** Lets what is under way come to rest: requests arrive, answers come back. */
 const rest = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, 100));
 
 describe("a limited fetch", () => {
-  it("lets calls go as the limiter lets them", async () => {
+  it("starts calls as the limiter admits them", async () => {
     const { clock, limiter } = create({ rate: 10, burst: 2 });
     const { url, seen } = await serve(clock, [200]);
     const limited = limitedFetch(limiter);
@@ -96,7 +96,7 @@ describe("a limited fetch", () => {
     expect([left("one"), left(new URL(url).host), left("/path"), left()]).toEqual([997, 999, 999, 993]);
   });
 
-  it("gives the address, the options and the answer through", async () => {
+  it("passes on the address, the options and the answer", async () => {
     const { clock, limiter } = create();
     const { url, seen } = await serve(clock, [201, { "x-own": "yes" }]);
     const response = await limitedFetch(limiter)(`${url}a?b`, { method: "POST", body: "hello" });
@@ -104,13 +104,13 @@ describe("a limited fetch", () => {
     expect(seen).toEqual([{ at: 1000, method: "POST", path: "/a?b", body: "hello" }]);
   });
 
-  it("takes null for no options, as fetch does", async () => {
+  it("treats null as no options, as fetch does", async () => {
     const { clock, limiter } = create();
     const { url } = await serve(clock, [200]);
     expect((await limitedFetch(limiter)(url, null as never)).status).toBe(200);
   });
 
-  it("calls undici's fetch with undici's types, if it is given that", async () => {
+  it("calls undici's fetch, with undici's types, if that is the option", async () => {
     const { clock, limiter } = create();
     const { url, seen } = await serve(clock, [429, { "retry-after": "0" }], [200]);
     const limited: typeof undiciFetch = limitedFetch(limiter, { fetch: undiciFetch });
@@ -118,7 +118,7 @@ describe("a limited fetch", () => {
     expect(seen.map(({ body }) => body)).toEqual(["hello", "hello"]);
   });
 
-  it("rejects as fetch does for what is no address, or no server", async () => {
+  it("rejects as fetch does for a wrong address, or without a server", async () => {
     const { limiter } = create();
     await expect(limitedFetch(limiter)("nonsense")).rejects.toThrow(TypeError);
     await expect(limitedFetch(limiter, { key: ({ host }) => host })("nonsense")).rejects.toThrow(TypeError);
@@ -128,7 +128,7 @@ describe("a limited fetch", () => {
   it.each<[string, (url: string, signal: AbortSignal) => [string | Request, RequestInit?]]>([
     ["its options", (url, signal) => [url, { signal }]],
     ["a Request", (url, signal) => [new Request(url, { signal })]],
-  ])("heeds the signal of %s: before, while it waits, and while the server answers", async (_, call) => {
+  ])("follows the signal of %s, before the call and while it waits", async (_, call) => {
     const { clock, limiter } = create({ rate: 1, burst: 1 });
     const { url, seen } = await serve(clock, [200]);
     const limited = limitedFetch(limiter);
@@ -148,7 +148,7 @@ describe("a limited fetch", () => {
     expect(limiter.peek().remaining).toBe(1);
   });
 
-  it("is not aborted by a Request's signal when the options' is null", async () => {
+  it("is not aborted by a Request's signal if the signal of the options is null", async () => {
     const { clock, limiter } = create();
     const { url } = await serve(clock, [200]);
     expect((await limitedFetch(limiter)(new Request(url, { signal: AbortSignal.abort() }), { signal: null })).status)
@@ -180,11 +180,11 @@ describe("Retry-After", () => {
       { "retry-after": dated(-3_595_000), date: dated(-3_600_000) },
       5000,
     ],
-    ["a date, and says no time of its own", { "retry-after": dated(3000), date: "yesterday" }, 3000],
+    ["a date, from a server without a readable Date", { "retry-after": dated(3000), date: "yesterday" }, 3000],
     ["a date in the past", { "retry-after": dated(-60_000) }, 0],
     ["a date in the oldest format", { "retry-after": "Tue Jan  1 00:00:09 2030" }, 9000],
     ["a date in the older format", { "retry-after": "Tuesday, 01-Jan-30 00:00:04 GMT" }, 4000],
-  ])("of %s holds the key back for so long, and the call is made again", async (_, headers, waitMs) => {
+  ])("of %s pauses the key for that time, and then the call is repeated", async (_, headers, waitMs) => {
     vi.spyOn(Date, "now").mockReturnValue(wallMs);
     const { clock, limiter } = create();
     const { url, seen } = await serve(clock, [429, headers], [200]);
@@ -195,7 +195,7 @@ describe("Retry-After", () => {
       clock.advance(waitMs - 0.001);
       await rest();
       expect(seen.length).toBe(1);
-      // Nor may another thread go.
+      // Nor does another thread get a turn.
       expect(limiter.peek("host").allowed).toBe(false);
       expect(limiter.peek("other").allowed).toBe(true);
       // The charge is in whole tokens, of which one takes 100 ms.
@@ -219,14 +219,14 @@ describe("Retry-After", () => {
     "2030-01-01T00:00:05Z",
     "Tue, 99 Jan 2030 00:00:05 GMT",
     "5, 7",
-  ])("of %j is none: the answer is the caller's", async (value) => {
+  ])("of %j is not one: the caller gets the answer", async (value) => {
     const { clock, limiter } = create();
     const { url, seen } = await serve(clock, [429, { "retry-after": value }]);
     expect((await limitedFetch(limiter)(url)).status).toBe(429);
     expect([seen.length, limiter.peek().remaining]).toEqual([1, 999]);
   });
 
-  it.each([200, 301, 404, 500])("with status %i means nothing", async (status) => {
+  it.each([200, 301, 404, 500])("with status %i is ignored", async (status) => {
     const { clock, limiter } = create();
     const { url, seen } = await serve(clock, [status, { "retry-after": "5" }]);
     expect((await limitedFetch(limiter)(url)).status).toBe(status);
@@ -234,7 +234,7 @@ describe("Retry-After", () => {
   });
 
   it.each(["61", "9".repeat(400), dated(86_400_000)])(
-    "of %s is longer than is believed: the answer is the caller's, and the key is held back for the most",
+    "of %s is longer than maxRetryAfterMs: the caller gets the answer, and the pause lasts maxRetryAfterMs",
     async (value) => {
       vi.spyOn(Date, "now").mockReturnValue(wallMs);
       const { clock, limiter } = create();
@@ -251,7 +251,7 @@ describe("Retry-After", () => {
     },
   );
 
-  it("is heeded by all callers of the key, those whose turn had come too, and costs a key nothing twice", async () => {
+  it("pauses all callers of the key, also those whose turn has come, and charges the key once", async () => {
     const { clock, limiter } = create({ rate: 1000, burst: 1000 });
     const { url, seen } = await serve(clock, [429, { "retry-after": "10" }], [429, { "retry-after": "10" }], [429, {
       "retry-after": "10",
@@ -261,7 +261,7 @@ describe("Retry-After", () => {
     await until(() => seen.length === 3);
     await rest();
     const others = Promise.all(Array.from({ length: 20 }, () => limited(url)));
-    // Three answers to hold it back are one pause, not three.
+    // Three such answers make one pause.
     expect(limiter.peek(new URL(url).host).retryAfterMs).toBeLessThan(10_030);
     clock.advance(9_999);
     await rest();
@@ -272,7 +272,7 @@ describe("Retry-After", () => {
     expect(Math.min(...seen.slice(3).map(({ at }) => at))).toBeGreaterThanOrEqual(11_000);
   });
 
-  it("holds back a call that waited for its turn when the answer came", async () => {
+  it("pauses a call that waits for its turn when the answer comes", async () => {
     const { clock, limiter } = create({ rate: 1, burst: 1 });
     const { url, seen } = await serve(clock, [429, { "retry-after": "5" }], [200]);
     const limited = limitedFetch(limiter, { maxRetries: 0 });
@@ -288,12 +288,12 @@ describe("Retry-After", () => {
 
   it.each<[string, (sluice: Sluice) => Limiter]>([
     ["a token bucket", (sluice) => sluice.tokenBucket("l", { rate: 10, burst: 1 })],
-    ["a leaky queue, which has no place for the pause", (sluice) => sluice.leakyBucket("l", { rate: 10, queue: 20 })],
+    ["a leaky queue, which has no room for the pause", (sluice) => sluice.leakyBucket("l", { rate: 10, queue: 20 })],
     [
       "several limits",
       (sluice) => sluice.tokenBucket("l", { limits: [{ rate: 10, burst: 1 }, { rate: 20, burst: 5 }] }),
     ],
-  ])("ends for one call after the other, at the rate of %s", async (_, make) => {
+  ])("ends in a sequence of calls, at the rate of %s", async (_, make) => {
     const { sluice, clock } = create();
     const { url, seen } = await serve(clock, [429, { "retry-after": "20" }], [200]);
     const limited = limitedFetch(make(sluice), { maxRetries: 0 });
@@ -305,14 +305,14 @@ describe("Retry-After", () => {
     expect(times.at(-1)! - times[0]).toBeGreaterThanOrEqual(800);
   });
 
-  it("leaves the answer to the caller if the limiter has no turn for another attempt", async () => {
+  it("gives the caller the answer if the limiter has no turn for another attempt", async () => {
     const { sluice, clock } = create();
     const { url, seen } = await serve(clock, [429, { "retry-after": "0" }], [200]);
     const response = await limitedFetch(sluice.tokenBucket("once", { rate: 0, burst: 1 }))(url);
     expect([response.status, await response.text(), seen.length]).toEqual([429, "answer 1", 1]);
   });
 
-  it("is given up after maxRetries, and by the signal", async () => {
+  it("is not followed after maxRetries, nor after an abort", async () => {
     const { clock, limiter } = create();
     const { url, seen } = await serve(clock, [429, { "retry-after": "1" }]);
     expect((await whileMoving(clock, 100, limitedFetch(limiter, { maxRetries: 3 })(url))).status).toBe(429);
@@ -326,16 +326,22 @@ describe("Retry-After", () => {
     await expect(call).rejects.toThrow("enough");
   });
 
-  it("of more than is left of timeoutMs gives the answer to the caller, whole", async () => {
+  it("that is longer than the rest of timeoutMs gives the caller the whole answer", async () => {
     const { clock, limiter } = create();
     const { url, seen } = await serve(clock, [429, { "retry-after": "10" }]);
     const limited = limitedFetch(limiter, { timeoutMs: 9_999 });
     const response = await limited(url);
     expect([response.status, await response.text(), seen.length]).toEqual([429, "answer 1", 1]);
-    await expect(limited(url)).rejects.toMatchObject({ code: "ERR_SLUICE_TIMEOUT" });
+    await expect(limited(url)).rejects.toMatchObject({
+      code: "ERR_SLUICE_TIMEOUT",
+      message: "timed out: the server asked for a pause of 10000 ms more, timeoutMs is 9999",
+      limiter: "api",
+      cost: 1,
+      retryAfterMs: 10_000,
+    });
   });
 
-  it("holds back a key of bytes, whichever array has them, and no other key", async () => {
+  it("pauses a key of bytes, in whatever array they are, and no other key", async () => {
     const { sluice, clock } = create();
     const limiter = sluice.tokenBucket("all", { rate: Infinity, burst: 10 });
     const { url } = await serve(clock, [429, { "retry-after": "5" }], [200]);
@@ -349,7 +355,7 @@ describe("Retry-After", () => {
     for (const path of ["text", "other"]) expect((await limited(url + path)).status).toBe(200);
   });
 
-  it("does not charge a limiter that has no rate to charge", async () => {
+  it("does not charge a limiter whose rate is 0 or Infinity", async () => {
     const { sluice, clock } = create();
     const { url, seen } = await serve(clock, [429, { "retry-after": "5" }], [200]);
     for (const [name, rate] of [["none", 0], ["all", Infinity]] as const) {
@@ -365,7 +371,7 @@ describe("Retry-After", () => {
   });
 });
 
-describe("a call that may be made again", () => {
+describe("a call that can be repeated", () => {
   const form = (made: FormData | UndiciFormData): typeof made => (made.append("a", "b"), made);
   const bytes = new TextEncoder().encode("hello");
   it.each<[string, string, unknown]>([
@@ -374,7 +380,7 @@ describe("a call that may be made again", () => {
     ["an ArrayBuffer", "hello", bytes.buffer],
     ["a Blob", "hello", new Blob(["hello"])],
     ["parameters", "a=b", new URLSearchParams({ a: "b" })],
-  ])("has a body that can be sent anew: %s", async (_, text, body) => {
+  ])("has a body that can be sent again: %s", async (_, text, body) => {
     const { clock, limiter } = create();
     for (const [fetch, make] of [[globalThis.fetch, Request], [undiciFetch, UndiciRequest]] as const) {
       const { url, seen } = await serve(clock, [429, { "retry-after": "0" }], [200]);
@@ -390,7 +396,7 @@ describe("a call that may be made again", () => {
     }
   });
 
-  it("has a form, of either kind", async () => {
+  it("has a form, of the global kind or undici's", async () => {
     const { clock, limiter } = create();
     for (
       const [fetch, body] of [[globalThis.fetch, form(new FormData())], [
@@ -411,10 +417,10 @@ describe("a call that may be made again", () => {
 
   it.each<[string, () => unknown]>([
     ["a stream", () => new Blob(["hello"]).stream()],
-    ["what yields its body", async function*() {
+    ["a generator", async function*() {
       yield bytes;
     }],
-  ])("is none with %s: it is sent once, and the key held back", async (_, body) => {
+  ])("does not have %s as its body: it is sent once, and the key pauses", async (_, body) => {
     const { clock, limiter } = create();
     const { url, seen } = await serve(clock, [429, { "retry-after": "5" }], [200]);
     const response = await limitedFetch(limiter)(
@@ -441,7 +447,7 @@ describe("a call that may be made again", () => {
     expect(seen.length).toBe(isRetried ? 2 : 1);
   });
 
-  it("is not left with an answer that nobody reads", async () => {
+  it("has the body of its first answer cancelled", async () => {
     const { clock, limiter } = create();
     const { url } = await serve(clock, [429, { "retry-after": "0" }], [200]);
     const cancelled: (boolean | undefined)[] = [];
@@ -476,7 +482,7 @@ describe("other kinds of limiters", () => {
     ["a sliding window", (sluice) => sluice.slidingWindow("l", { limit: 10, windowMs: 1000 })],
     ["a sliding window with slots", (sluice) => sluice.slidingWindow("l", { limit: 10, windowMs: 1000, slots: 10 })],
     ["a warm-up", (sluice) => sluice.warmUp("l", { rate: 10, warmupMs: 1000 })],
-  ])("%s: its key is held back in this thread for the whole time", async (_, make) => {
+  ])("%s: the key pauses in this thread for the whole time", async (_, make) => {
     const { sluice, clock } = create();
     const limiter = make(sluice);
     const { url, seen } = await serve(clock, [429, { "retry-after": "20" }], [200]);
@@ -490,7 +496,7 @@ describe("other kinds of limiters", () => {
 });
 
 describe("4 threads", { timeout: 60_000 }, () => {
-  it("share one limit on their calls, and one pause that a server asks of one of them", async () => {
+  it("share one limit, and one pause that a server asks one of them for", async () => {
     const sluice = Sluice.create({ capacity: 1000 });
     open.push(sluice);
     const limiter = sluice.tokenBucket("api", { rate: 1e-9, burst: 100 });
@@ -529,12 +535,14 @@ describe("options", () => {
     [{ maxRetryAfterMs: "5" }, "\"maxRetryAfterMs\" expected a number of milliseconds >= 0, or Infinity, got \"5\""],
     [{ fetch: 5 }, "\"fetch\" expected a function, got 5"],
     [null, "\"options\" expected an object, got null"],
+    [{ maxRetrys: 5 }, "\"options\" has no option \"maxRetrys\"; did you mean \"maxRetries\"?"],
+    [{ keyGenerator: 5 }, "\"options\" has no option \"keyGenerator\"; did you mean \"key\"?"],
   ])("%j are refused", (options, message) => {
     const { limiter } = create();
     expect(() => limitedFetch(limiter, options as LimitedFetchOptions)).toThrow(message);
   });
 
-  it("refuse what is no limiter, and what is no key when it is asked for", async () => {
+  it("refuse a wrong limiter, and a call rejects a wrong key", async () => {
     const { limiter } = create();
     expect(() => limitedFetch({} as Limiter)).toThrow("\"limiter\" expected a Limiter, got an object");
     await expect(limitedFetch(limiter, { key: () => null as never })("http://127.0.0.1:1/")).rejects.toThrow(

@@ -1,4 +1,4 @@
-/** Metrics as a scrape sees them: the text is parsed, while other threads count. */
+/** Metrics as a scrape sees them: the tests parse its text, while other threads count. */
 import { Counter, Gauge, Registry } from "prom-client";
 import { ManualClock, Sluice, type SluiceOptions } from "sluice";
 import { type MetricsOptions, registerMetrics } from "sluice/metrics";
@@ -42,7 +42,7 @@ async function scrape(registry: Registry): Promise<Scrape> {
 const counters = ["allowed", "denied", "shadowed", "evicted", "full_denied", "full_allowed", "contended", "claimed"];
 
 describe("metrics", () => {
-  it("are counters and gauges of every limiter, made before or after", async () => {
+  it("are counters and gauges of every limiter, made before registering or after", async () => {
     const sluice = create();
     const user = sluice.tokenBucket("user", { rate: 0, burst: 2 });
     const registry = new Registry();
@@ -73,7 +73,7 @@ describe("metrics", () => {
     expect(registry.getSingleMetric("sluice_capacity")).toBeInstanceOf(Gauge);
   });
 
-  it.each(["evict", "deny", "allow"] as const)("show what a full table does with whenFull: '%s'", async (whenFull) => {
+  it.each(["evict", "deny", "allow"] as const)("count what a full table does with whenFull: '%s'", async (whenFull) => {
     const sluice = create({ capacity: 1, whenFull });
     const limiter = sluice.tokenBucket("user", { rate: 0, burst: 2 });
     for (let i = 0; i < 5000; i++) limiter.allow(i);
@@ -92,7 +92,7 @@ describe("metrics", () => {
     });
   });
 
-  it("tell two tables apart, in one registry and in two", async () => {
+  it("separate two tables, in one registry and in two", async () => {
     const [first, second] = [create(), create({ capacity: 2000 })];
     for (const sluice of [first, second]) sluice.tokenBucket("user", { rate: 0, burst: 5 }).allow("alice");
     second.limiter("user").allow("bob");
@@ -112,7 +112,7 @@ describe("metrics", () => {
     expect((await scrape(other)).samples).toMatchObject({ "sluice_allowed_total{table=\"main\",limiter=\"user\"}": 2 });
   });
 
-  it("stand beside those of others, under another prefix, with names as they come", async () => {
+  it("do not clash with other metrics under another prefix, and escape names", async () => {
     const sluice = create();
     const name = "a \"quoted\"\\name\nwith a line";
     sluice.tokenBucket(name, { rate: 0, burst: 5 }).allow();
@@ -125,7 +125,7 @@ describe("metrics", () => {
     });
   });
 
-  it("go when the table is taken out or closed, and others stay; a table may then come back", async () => {
+  it("end when the table is removed or closed, others stay, and a removed table may return", async () => {
     const [first, second] = [create(), create()];
     for (const sluice of [first, second]) sluice.tokenBucket("user", { rate: 0, burst: 5 }).allow("alice");
     const registry = new Registry();
@@ -145,7 +145,7 @@ describe("metrics", () => {
     expect([after.includes("first"), after.includes("second")]).toEqual([true, false]);
   });
 
-  it("are made anew in a registry that was emptied", async () => {
+  it("are made anew in a registry that was cleared", async () => {
     const sluice = create();
     sluice.tokenBucket("user", { rate: 0, burst: 5 }).allow("alice");
     const registry = new Registry();
@@ -157,7 +157,7 @@ describe("metrics", () => {
     });
   });
 
-  it("read the table once a scrape, and each scrape anew", async () => {
+  it("read the table once for each scrape", async () => {
     const sluice = create();
     const limiter = sluice.tokenBucket("user", { rate: 0, burst: 5 });
     const registry = new Registry();
@@ -170,7 +170,7 @@ describe("metrics", () => {
     }
   });
 
-  it("count the keys in use only where they are asked to, and walk the table no more often than they may", async () => {
+  it("count the keys in use only with liveEveryMs, and walk the table no more often than that", async () => {
     const sluice = create();
     const limiter = sluice.tokenBucket("user", { rate: 0, burst: 5 });
     const other = sluice.slidingWindow("other", { limit: 5, windowMs: 60_000, slots: 3 });
@@ -200,13 +200,14 @@ describe("metrics", () => {
     ],
     [{ registry: 0, liveEveryMs: -1 }, "\"liveEveryMs\" expected a number of milliseconds >= 0, or Infinity, got -1"],
     [undefined, "\"options\" expected an object, got undefined"],
+    [{ registry: 0, live: 5 }, "\"options\" has no option \"live\"; did you mean \"liveEveryMs\"?"],
   ])("refuse the options %j", (options, message) => {
     const given = options as { registry?: unknown };
     if (given?.registry === 0) given.registry = new Registry();
     expect(() => registerMetrics(create(), options as MetricsOptions)).toThrow(message);
   });
 
-  it("refuse what is no Sluice", () => {
+  it("refuse anything but a Sluice", () => {
     expect(() => registerMetrics({} as Sluice, { registry: new Registry() })).toThrow(
       "\"sluice\" expected a Sluice, got an object",
     );
@@ -214,7 +215,7 @@ describe("metrics", () => {
 });
 
 describe("metrics of 4 threads", { timeout: 60_000 }, () => {
-  it("are read by a fifth, never go back, and end at what the threads counted", async () => {
+  it("are read by a fifth, never decrease, and end at what the threads counted", async () => {
     const sluice = Sluice.create({ capacity: 100_000 });
     open.push(sluice);
     sluice.tokenBucket("hot", { rate: 1_000_000, burst: 1000 });

@@ -1,4 +1,4 @@
-/** The leaky pool: every task leaves the bucket in its turn, and has exactly one outcome. */
+/** The leaky pool: every task starts in its turn, and has exactly one outcome. */
 import { ManualClock, Sluice } from "sluice";
 import { LeakyPool } from "sluice/pool";
 import { afterEach, describe, expect, it } from "vitest";
@@ -28,7 +28,7 @@ function openGate(gate: Int32Array): void {
   Atomics.notify(gate, 0);
 }
 
-/** A pool whose bucket's time is moved by hand. */
+/** A pool on a manual clock. */
 function create(
   options: { workers?: number; rate?: number; queue?: number } = {},
 ): { pool: LeakyPool<Task, unknown>; clock: ManualClock; sluice: Sluice } {
@@ -47,7 +47,7 @@ function create(
   return { pool, clock, sluice };
 }
 
-/** Promises with what became of them, in the order in which it did. */
+/** Promises and their outcomes, in the order of the outcomes. */
 class Outcomes {
   readonly list: string[] = [];
   readonly #all: Promise<unknown>[] = [];
@@ -62,8 +62,8 @@ class Outcomes {
     );
   }
 
-  /** Resolves once every one of them is settled; a test with one that never is fails by its time limit. */
-  async settled(): Promise<string[]> {
+  /** Resolves once every promise has its outcome; the time limit of the test fails one that never has. */
+  async all(): Promise<string[]> {
     await Promise.all(this.#all);
     return this.list;
   }
@@ -91,7 +91,7 @@ describe("a leaky pool", { timeout: 30_000 }, () => {
       await until(() => log[0] === begun);
       expect(pool.queueSize).toBe(5 - begun);
     }
-    expect(await outcomes.settled()).toEqual(["0: task 0", "1: task 1", "2: task 2", "3: task 3", "4: task 4"]);
+    expect(await outcomes.all()).toEqual(["0: task 0", "1: task 1", "2: task 2", "3: task 3", "4: task 4"]);
     expect([...log.slice(1, 6)]).toEqual([1, 2, 3, 4, 5]);
     expect(pool.running).toBe(0);
   });
@@ -117,16 +117,19 @@ describe("a leaky pool", { timeout: 30_000 }, () => {
       clock.advance(1);
       return log[0] === 4;
     });
-    expect((await outcomes.settled()).toSorted()).toEqual(["0: 0", "1: 1", "2: 2", "3: 3"]);
+    expect((await outcomes.all()).toSorted()).toEqual(["0: 0", "1: 1", "2: 2", "3: 3"]);
   });
 
-  it("refuses at once what its bucket has no place for, and has the place again when a task has left", async () => {
+  it("refuses at once a task that the queue has no room for, and has room again when a task has left", async () => {
     const { pool, clock } = create({ queue: 2 });
     const outcomes = new Outcomes();
     for (const name of ["a", "b", "c"]) outcomes.watch(name, pool.run({ value: name }));
     await expect(pool.run({ value: "d" })).rejects.toMatchObject({
       code: "ERR_SLUICE_QUEUE_FULL",
-      message: expect.stringMatching(/^"queue" is 2 and as many tasks wait/),
+      message: "queue full: 2 tasks wait, queue is 2",
+      limiter: "pool",
+      cost: 1,
+      retryAfterMs: 200,
     });
     await expect(pool.run({ value: "e" })).rejects.toMatchObject({ code: "ERR_SLUICE_QUEUE_FULL" });
     clock.advance(100);
@@ -137,10 +140,10 @@ describe("a leaky pool", { timeout: 30_000 }, () => {
       clock.advance(50);
       return outcomes.list.length === 4;
     });
-    expect((await outcomes.settled()).toSorted()).toEqual(["a: a", "b: b", "c: c", "f: f"]);
+    expect((await outcomes.all()).toSorted()).toEqual(["a: a", "b: b", "c: c", "f: f"]);
   });
 
-  it("of queue 0 takes only what can start at once", async () => {
+  it("with queue 0 takes only tasks that can start at once", async () => {
     const { pool, clock } = create({ queue: 0 });
     expect(await pool.run({ value: 1 })).toBe(1);
     await expect(pool.run({ value: 2 })).rejects.toMatchObject({ code: "ERR_SLUICE_QUEUE_FULL" });
@@ -148,7 +151,7 @@ describe("a leaky pool", { timeout: 30_000 }, () => {
     expect(await pool.run({ value: 3 })).toBe(3);
   });
 
-  it("rejects a task that is aborted while it waits, whose place and turn others have", async () => {
+  it("rejects a task that is aborted while it waits, and gives its place and turn to others", async () => {
     const { pool, clock } = create({ queue: 2 });
     const log = words(10);
     const outcomes = new Outcomes();
@@ -164,7 +167,7 @@ describe("a leaky pool", { timeout: 30_000 }, () => {
     clock.advance(100);
     await until(() => outcomes.list.length === 3);
     clock.advance(100);
-    expect(await outcomes.settled()).toEqual(["a: a", "b failed: gave up", "c: c", "d: d"]);
+    expect(await outcomes.all()).toEqual(["a: a", "b failed: gave up", "c: c", "d: d"]);
     expect([...log.slice(0, 5)]).toEqual([3, 1, 0, 2, 3]);
     await expect(pool.run({}, { signal: AbortSignal.abort(new Error("too late")) })).rejects.toThrow("too late");
   });
@@ -185,18 +188,18 @@ describe("a leaky pool", { timeout: 30_000 }, () => {
       clock.advance(10);
       return outcomes.list.length === 2;
     });
-    expect(await outcomes.settled()).toEqual(["hung failed: took too long", "next: done"]);
+    expect(await outcomes.all()).toEqual(["hung failed: took too long", "next: done"]);
     expect([pool.running, pool.queueSize]).toEqual([0, 0]);
   });
 
-  it("gives a task's failure to its caller only", async () => {
+  it("reports a task's failure to its caller only", async () => {
     const { pool, clock } = create();
     const outcomes = new Outcomes();
     outcomes.watch("a", pool.run({ error: "broken" }));
     outcomes.watch("b", pool.run({ value: "fine" }));
     await until(() => outcomes.list.length === 1);
     clock.advance(100);
-    expect(await outcomes.settled()).toEqual(["a failed: broken", "b: fine"]);
+    expect(await outcomes.all()).toEqual(["a failed: broken", "b: fine"]);
   });
 
   it("runs another of the worker's functions by its name", async () => {
@@ -204,7 +207,7 @@ describe("a leaky pool", { timeout: 30_000 }, () => {
     expect(await pool.run({ value: 21 }, { name: "double" })).toBe(42);
   });
 
-  it("closed takes no more, lets those taken finish, and then is empty", async () => {
+  it("when closed takes no more tasks, and finishes those it has", async () => {
     const { pool, clock } = create();
     const outcomes = new Outcomes();
     for (const name of ["a", "b", "c"]) outcomes.watch(name, pool.run({ value: name }));
@@ -223,7 +226,7 @@ describe("a leaky pool", { timeout: 30_000 }, () => {
     await pool.close();
   });
 
-  it("closed though its last task is aborted while it waits", async () => {
+  it("closes also if its last task is aborted while it waits", async () => {
     const { pool } = create();
     const abort = new AbortController();
     const outcomes = new Outcomes();
@@ -233,10 +236,10 @@ describe("a leaky pool", { timeout: 30_000 }, () => {
     const closing = pool.close();
     abort.abort(new Error("gave up"));
     await closing;
-    expect(await outcomes.settled()).toEqual(["a: a", "b failed: gave up"]);
+    expect(await outcomes.all()).toEqual(["a: a", "b failed: gave up"]);
   });
 
-  it("destroyed rejects at once those that wait and those that run, and leaves nothing behind", async () => {
+  it("when destroyed rejects at once the waiting and the running tasks, and leaves nothing behind", async () => {
     const { pool, sluice } = create({ workers: 1 });
     const log = words(10);
     const outcomes = new Outcomes();
@@ -245,7 +248,7 @@ describe("a leaky pool", { timeout: 30_000 }, () => {
     outcomes.watch("c", pool.run({ value: "c" }, { signal: new AbortController().signal }));
     await until(() => log[0] === 1);
     await pool.destroy();
-    const list = await outcomes.settled();
+    const list = await outcomes.all();
     expect(list.filter((each) => each.endsWith("ERR_SLUICE_CLOSED"))).toEqual([
       "b failed: ERR_SLUICE_CLOSED",
       "c failed: ERR_SLUICE_CLOSED",
@@ -254,11 +257,11 @@ describe("a leaky pool", { timeout: 30_000 }, () => {
     await until(() => pool.running === 0);
     expect(pool.queueSize).toBe(0);
     await expect(pool.run({ value: "d" })).rejects.toMatchObject({ code: "ERR_SLUICE_CLOSED" });
-    // Its turn that nobody took went back.
+    // The turn that no task took went back.
     expect(sluice.limiter("pool").peek().retryAfterMs).toBe(100);
   });
 
-  it("destroyed while the bucket holds its tasks back rejects them all", async () => {
+  it("when destroyed rejects all tasks that wait for the rate", async () => {
     const { pool } = create({ rate: 0.001, queue: 100 });
     const outcomes = new Outcomes();
     outcomes.watch("first", pool.run({ value: 1 }));
@@ -266,11 +269,11 @@ describe("a leaky pool", { timeout: 30_000 }, () => {
     for (let i = 0; i < 50; i++) outcomes.watch(`${i}`, pool.run({ value: i }));
     expect(pool.queueSize).toBe(50);
     await pool.destroy();
-    expect((await outcomes.settled()).filter((each) => each.endsWith("ERR_SLUICE_CLOSED")).length).toBe(50);
+    expect((await outcomes.all()).filter((each) => each.endsWith("ERR_SLUICE_CLOSED")).length).toBe(50);
     expect([pool.running, pool.queueSize]).toEqual([0, 0]);
   });
 
-  it("shares one rate with another pool of the same home, and takes as many tasks as its own queue holds", async () => {
+  it("shares one rate with another pool of the same home, and has a queue of its own", async () => {
     const { pool, clock, sluice } = create();
     const other = new LeakyPool<Task, unknown>({
       filename,
@@ -292,10 +295,10 @@ describe("a leaky pool", { timeout: 30_000 }, () => {
       expect(log[0]).toBe(moves + 1);
       clock.advance(100);
     }
-    expect((await outcomes.settled()).toSorted()).toEqual([0, 1, 2, 3, 4, 5].map((place) => `${place}: done`));
+    expect((await outcomes.all()).toSorted()).toEqual([0, 1, 2, 3, 4, 5].map((place) => `${place}: done`));
   });
 
-  it("has a rate of its own on the real clock when it has no home", async () => {
+  it("without a home has a rate of its own, on the real clock", async () => {
     const pool = new LeakyPool<Task, unknown>({ filename, workers: 2, rate: 50, queue: 20, piscina: { execArgv: [] } });
     open.push(pool);
     const startMs = performance.now();
@@ -312,5 +315,20 @@ describe("a leaky pool", { timeout: 30_000 }, () => {
       "\"queue\" expected an integer from 0 to 2147483647, got -1",
     );
     expect(() => new LeakyPool({ filename, workers: 1, rate: Number.NaN, queue: 1 })).toThrow("\"rate\" expected");
+    const options = { filename, workers: 1, rate: 1, queue: 1 };
+    expect(() => new LeakyPool({ ...options, threads: 1 } as never)).toThrow("\"options\" has no option \"threads\"");
+    expect(() => new LeakyPool({ ...options, home: { table: 1 } } as never)).toThrow(
+      "\"home\" has no option \"table\"; known are sluice, name",
+    );
+    expect(() => new LeakyPool({ ...options, home: { sluice: {}, name: "x" } } as never)).toThrow(
+      "\"home.sluice\" expected a Sluice, got an object",
+    );
+  });
+
+  it("rejects unknown options of a run", async () => {
+    const { pool } = create();
+    await expect(pool.run({}, { singal: 1 } as never)).rejects.toThrow(
+      "\"options\" has no option \"singal\"; did you mean \"signal\"?",
+    );
   });
 });

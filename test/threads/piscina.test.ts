@@ -24,7 +24,7 @@ function poolOf(sluice: Sluice): Piscina {
 
 describe("a pool of 4 threads", { timeout: 60_000 }, () => {
   it("admits exactly what one policy allows, and frees its thread numbers when it is destroyed", async () => {
-    // Room for the pool and the main thread: tasks that attach again must not take more.
+    // Thread numbers for the pool and the main thread: tasks that attach again must not take more.
     const sluice = Sluice.create({ capacity: 1000, maxThreads: THREADS + 1, clock: new ManualClock() });
     const burst = 100_000;
     const calls = 500;
@@ -53,7 +53,7 @@ describe("a pool of 4 threads", { timeout: 60_000 }, () => {
     sluice.close();
   });
 
-  it("keeps its thread numbers when the garbage collector takes what a task attached", async () => {
+  it("keeps its thread numbers when what a task attached is garbage-collected", async () => {
     const sluice = Sluice.create({ capacity: 1000, maxThreads: THREADS + 1, clock: new ManualClock() });
     sluice.tokenBucket("user", { rate: 0, burst: 5000 });
     const pool = poolOf(sluice);
