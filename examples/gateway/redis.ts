@@ -94,6 +94,10 @@ class Tally {
       limits: limiter.limits,
       consume: async (key, cost) => this.#add(name, await limiter.consume(key, cost)),
       refund: (key, cost, taken) => limiter.refund(key, cost, taken),
+      global: {
+        consume: async (cost) => this.#add(name, await limiter.global.consume(cost)),
+        refund: (cost, taken) => limiter.global.refund(cost, taken),
+      },
     };
   }
 

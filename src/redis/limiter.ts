@@ -64,6 +64,13 @@ export class RedisLimiter {
     return this.#policy.kind.limits;
   }
 
+  /** The policy's one global bucket: the same without a key. */
+  readonly global = {
+    consume: (cost = 1): Promise<RedisDecision> => this.consume(undefined, cost),
+    refund: (cost = 1, taken?: { readonly degraded?: boolean }): Promise<boolean> =>
+      this.refund(undefined, cost, taken),
+  };
+
   /** Counts of this thread. */
   stats(): RedisLimiterStats {
     return { ...this.#stats };
