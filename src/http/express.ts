@@ -1,4 +1,4 @@
-// Limits for Express (peer dependency, its types alone): middleware for an
+// Limits for Express (peer dependency, only its types): middleware for an
 // application, a router or a route.
 
 import type { NextFunction, Request, RequestHandler, Response } from "express";
@@ -7,18 +7,23 @@ import { limitHttp } from "./node.js";
 
 export * from "./index.js";
 
-/** `app.use(limitExpress({ limits: [...] }))`, `app.get('/', limitExpress(...), ...)`. Throws for options that are wrong; what their functions throw goes to `next`. */
+/**
+ * Makes middleware: `app.use(limitExpress({ limits: [...] }))` or
+ * `app.get('/', limitExpress({ limits: [...] }), ...)`. What functions of the options
+ * throw goes to `next`.
+ * @throws {TypeError | RangeError} if an option is wrong or unknown
+ */
 export function limitExpress(options: GuardOptions<Request>): RequestHandler {
   const guard = limitHttp(options);
   return (request: Request, response: Response, next: NextFunction): void => {
-    let goesOn: boolean | Promise<boolean>;
+    let proceeds: boolean | Promise<boolean>;
     try {
-      goesOn = guard(request, response);
+      proceeds = guard(request, response);
     } catch (error) {
       next(error);
       return;
     }
-    if (goesOn instanceof Promise) goesOn.then((later) => later && next(), next);
-    else if (goesOn) next();
+    if (proceeds instanceof Promise) proceeds.then((later) => later && next(), next);
+    else if (proceeds) next();
   };
 }

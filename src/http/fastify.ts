@@ -1,9 +1,10 @@
-// Limits for Fastify (peer dependency, its types alone): a hook for an instance,
-// a plugin's scope or a route.
+// Limits for Fastify (peer dependency, only its types): a hook for an instance, a
+// plugin's scope or a route.
 
 import type { FastifyReply, FastifyRequest, HookHandlerDoneFunction } from "fastify";
 import { peerAddress, type Reader } from "./client/reader.js";
-import { type Answer, Guard, type GuardOptions } from "./guard/guard.js";
+import type { Answer } from "./guard/answer.js";
+import { Guard, type GuardOptions } from "./guard/guard.js";
 
 export * from "./index.js";
 
@@ -13,9 +14,10 @@ const reader: Reader<FastifyRequest> = {
 };
 
 /**
- * `fastify.addHook('onRequest', limitFastify({ limits: [...] }))`, or `onRequest`
- * of a route; as `preHandler`, where keys need a user who is known by then. Throws
- * for options that are wrong; what their functions throw goes to Fastify's error handler.
+ * Makes a hook: `fastify.addHook('onRequest', limitFastify({ limits: [...] }))`, or
+ * `onRequest` of a route; `preHandler` if the keys need an authenticated user. What
+ * functions of the options throw goes to Fastify's error handler.
+ * @throws {TypeError | RangeError} if an option is wrong or unknown
  */
 export function limitFastify(
   options: GuardOptions<FastifyRequest>,

@@ -1,5 +1,5 @@
-// Limits for Hono (peer dependency, its types alone) on @hono/node-server:
-// middleware for an application, a path or a route.
+// Limits for Hono (peer dependency, only its types) on @hono/node-server: middleware
+// for an application, a path or a route.
 
 import type { Context, Env, MiddlewareHandler } from "hono";
 import { peerAddress, type Reader } from "./client/reader.js";
@@ -7,7 +7,7 @@ import { Guard, type GuardOptions } from "./guard/guard.js";
 
 export * from "./index.js";
 
-/** What @hono/node-server puts into `c.env`, or into `c.env.server`. */
+/** What @hono/node-server adds to `c.env`, or to `c.env.server`. */
 interface Bindings {
   server?: Bindings;
   incoming?: { socket: Parameters<typeof peerAddress>[0] };
@@ -22,7 +22,11 @@ const reader: Reader<Context> = {
   },
 };
 
-/** `app.use(limitHono({ limits: [...] }))`. Throws for options that are wrong; what their functions throw goes to `app.onError`. */
+/**
+ * Makes middleware: `app.use(limitHono({ limits: [...] }))`. What functions of the
+ * options throw goes to `app.onError`.
+ * @throws {TypeError | RangeError} if an option is wrong or unknown
+ */
 export function limitHono<E extends Env = Env>(options: GuardOptions<Context<E>>): MiddlewareHandler<E> {
   const guard = new Guard<Context<E>>(options, reader);
   return async (c, next) => {
@@ -34,7 +38,7 @@ export function limitHono<E extends Env = Env>(options: GuardOptions<Context<E>>
     }
     for (let i = 0; i < fields.length; i += 2) c.header(fields[i], fields[i + 1]);
     await next();
-    // A handler that made a Response of its own left out what was set before.
+    // A Response that the handler made itself lacks the fields set before.
     for (let i = 0; i < fields.length; i += 2) if (!c.res.headers.has(fields[i])) c.header(fields[i], fields[i + 1]);
   };
 }

@@ -3,16 +3,18 @@
 
 import { type CanActivate, type ExecutionContext, HttpException } from "@nestjs/common";
 import type { IncomingMessage, ServerResponse } from "node:http";
-import { type Answer, Guard, type GuardOptions } from "./guard/guard.js";
+import type { Answer } from "./guard/answer.js";
+import { Guard, type GuardOptions } from "./guard/guard.js";
 import { nodeReader } from "./node.js";
 
 export * from "./index.js";
 
 /**
- * `app.useGlobalGuards(limitNest({ limits: [...] }))`, `@UseGuards(limitNest(...))`.
- * Throws for options that are wrong. A refusal is an HttpException, as Nest's
- * exception filters expect; what functions of the options throw goes there too.
- * A body that is not JSON becomes the exception's message.
+ * Makes a guard: `app.useGlobalGuards(limitNest({ limits: [...] }))` or
+ * `@UseGuards(limitNest({ limits: [...] }))`. A refusal is an HttpException, which
+ * goes to Nest's exception filters, as does what functions of the options throw. A
+ * body that is not JSON becomes the exception's message.
+ * @throws {TypeError | RangeError} if an option is wrong or unknown
  */
 export function limitNest(options: GuardOptions<IncomingMessage>): CanActivate {
   const guard = new Guard(options, nodeReader);
@@ -34,7 +36,7 @@ function admit({ allowed, status, fields, body = "" }: Answer, response: ServerR
   }
   if (allowed) return true;
   if (!/[/+]json\b/.test(contentType)) throw new HttpException(body, status);
-  // As a list of one: what is a string and not application/json, Nest's filter warns of and replaces.
+  // In an array: a string other than application/json is replaced by Nest's filter, with a warning.
   response.setHeader("Content-Type", [contentType]);
   throw new HttpException(JSON.parse(body) as object, status);
 }

@@ -1,31 +1,33 @@
-// Limits for node:http servers, and for frameworks that hand out their requests.
+// Limits for node:http servers, and for frameworks that pass on the requests of node:http.
 
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { peerAddress, type Reader } from "./client/reader.js";
-import { type Answer, Guard, type GuardOptions } from "./guard/guard.js";
+import type { Answer } from "./guard/answer.js";
+import { Guard, type GuardOptions } from "./guard/guard.js";
 
 export { forwardAuth, type ForwardAuthOptions } from "./forward-auth.js";
 export * from "./index.js";
 
-/** Reads requests of node:http. */
+/** Reads an IncomingMessage. */
 export const nodeReader: Reader<IncomingMessage> = {
   header: (request, name) => request.headers[name],
   remoteAddress: (request) => peerAddress(request.socket),
 };
 
+/** Limits the requests of a node:http server. */
 export interface NodeGuard<Request = IncomingMessage> {
   /**
-   * True if the request may go ahead, with the limits' header fields set on
-   * `response`; false if it was refused and answered. A promise of that if one
-   * of the guard's functions gave a promise; `await` takes either.
+   * True if the request may proceed, with the limits' header fields set on
+   * `response`; false if it was refused and answered. A promise of that if a function
+   * of the options or a limiter promised its answer; `await` takes either. Throws, or
+   * rejects with, what a function of the options throws.
    */
   (request: Request, response: ServerResponse): boolean | Promise<boolean>;
 }
 
 /**
- * Limits requests of a node:http server: `if (!(await guard(request, response)))
- * return`. Throws for options that are wrong; the guard throws, or rejects with,
- * what a function of the options throws.
+ * Makes the guard of a node:http server: `if (!(await guard(request, response))) return`.
+ * @throws {TypeError | RangeError} if an option is wrong or unknown
  */
 export function limitHttp<Request extends IncomingMessage = IncomingMessage>(
   options: GuardOptions<Request>,
@@ -39,8 +41,8 @@ export function limitHttp<Request extends IncomingMessage = IncomingMessage>(
   };
 }
 
-/** Sets an answer's fields on a response and, if it refuses, answers: true if the request may go ahead. */
-export function applyAnswer({ allowed, status, fields, body }: Answer, response: ServerResponse): boolean {
+/** Sets an answer's fields on a response, and sends a refusal: true if the request may proceed. */
+function applyAnswer({ allowed, status, fields, body }: Answer, response: ServerResponse): boolean {
   for (let i = 0; i < fields.length; i += 2) response.setHeader(fields[i], fields[i + 1]);
   if (allowed) return true;
   response.statusCode = status;

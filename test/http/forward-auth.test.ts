@@ -1,4 +1,4 @@
-/** A proxy that asks first: what it is told, whose headers are believed, and nginx itself. */
+/** A proxy that asks first: the answers it gets, the headers that are believed, and nginx itself. */
 import { execFile, spawn } from "node:child_process";
 import { once } from "node:events";
 import { chmod, mkdtemp, rm, writeFile } from "node:fs/promises";
@@ -105,14 +105,14 @@ describe("forwardAuth", () => {
     expect((await get(port, forwarded)).status).toBe(204);
   });
 
-  it("reads the headers it is told, and no others", async () => {
+  it("reads only the headers that are named", async () => {
     const { port, seen } = await start({ original: { method: "X-Original-Method", uri: "X-Original-URL" } });
     await get(port, { ...forwarded, "X-Original-Method": "PUT", "X-Original-URL": "https://example.org/a?b=c" });
     await get(port, { ...forwarded, "X-Original-URL": "http://example.org" }, { method: "HEAD", path: "/auth" });
     expect(seen.map(({ method, url }) => [method, url])).toEqual([["PUT", "/a?b=c"], ["HEAD", "/"]]);
   });
 
-  it("takes the request of a peer that is not trusted for the original one", async () => {
+  it("treats the request of an untrusted peer as the original one", async () => {
     const elsewhere = clientAddress({ trusted: ["192.0.2.0/24"] });
     const { user } = create();
     const seen: PlainRequest[] = [];
@@ -131,7 +131,7 @@ describe("forwardAuth", () => {
     expect(user.peek("127.0.0.1", 0).remaining).toBe(1);
   });
 
-  it("answers a limited request with 401 or 403 where the proxy knows no 429, and a denied one with 403", async () => {
+  it("answers a limited request with limitedStatus, and a denied one with 403", async () => {
     const { port } = await start({ limitedStatus: 401, deny: { addresses: ["203.0.113.66"] } });
     const statuses: number[] = [];
     for (let i = 0; i < 3; i++) statuses.push((await get(port, forwarded)).status);
@@ -145,7 +145,7 @@ describe("forwardAuth", () => {
       throw new Error("lost");
     }],
     ["rejects", () => Promise.reject(new Error("lost"))],
-  ])("answers 500 and tells the hook if a function %s", async (_, key) => {
+  ])("answers 500 and calls onError if a function %s", async (_, key) => {
     const { user } = create();
     const errors: unknown[] = [];
     const port = await listen(forwardAuth({
@@ -164,7 +164,7 @@ describe("forwardAuth", () => {
     expect(errors).toEqual([["lost", "/orders?id=7"]]);
   });
 
-  it("warns of an error that no hook takes", async () => {
+  it("emits a warning for an error without onError", async () => {
     const { user } = create();
     const port = await listen(forwardAuth({
       client,
@@ -186,7 +186,7 @@ describe("forwardAuth", () => {
     }],
     ["nothing", () => Promise.reject()],
     ["an object without a prototype", () => Promise.reject(Object.create(null))],
-  ])("warns and goes on if what is thrown is %s", async (_, key) => {
+  ])("emits a warning and continues if a function throws %s", async (_, key) => {
     const { user } = create();
     const port = await listen(forwardAuth({ client, limits: [{ limiter: user, key }] }));
     const warned = once(process, "warning");
@@ -198,15 +198,23 @@ describe("forwardAuth", () => {
     [() => undefined, "\"options\" expected an object, got undefined"],
     [
       (user) => ({ limits: [{ limiter: user }] }),
-      "\"client\" expected clientAddress({ hops }) or clientAddress({ trusted }), which say whose headers to believe, got undefined",
+      "\"client\" expected clientAddress({ hops }) or clientAddress({ trusted }), got undefined",
     ],
     [
       (user) => ({ limits: [{ limiter: user }], client: clientAddress() }),
-      "\"client\" expected clientAddress({ hops }) or clientAddress({ trusted }), which say whose headers to believe, got one that reads no header",
+      "\"client\" expected clientAddress({ hops }) or clientAddress({ trusted }), got a rule that reads no headers",
     ],
     [
       (user) => ({ limits: [{ limiter: user }], client, original: { method: "x-method" } }),
       "\"original.uri\" expected the name of a header, got undefined",
+    ],
+    [
+      (user) => ({ limits: [{ limiter: user }], client, limitStatus: 401 }),
+      "\"options\" has no option \"limitStatus\"; did you mean \"limitedStatus\"?",
+    ],
+    [
+      (user) => ({ limits: [{ limiter: user }], client, original: { method: "a", url: "b" } }),
+      "\"original\" has no option \"url\"; did you mean \"uri\"?",
     ],
     [
       (user) => ({ limits: [{ limiter: user }], client, limitedStatus: 429 }),
@@ -220,12 +228,12 @@ describe("forwardAuth", () => {
       () => ({ limits: [], client }),
       "\"limits\" expected an array of one { limiter, key?, cost? } or more, got an array",
     ],
-  ])("refuses wrong options %# at set-up", (options, message) => {
+  ])("refuses wrong options, %#, when it is made", (options, message) => {
     expect(() => forwardAuth(options(create().user) as ForwardAuthOptions)).toThrow(message);
   });
 });
 
-/** The nginx binary; installed if it is not there and may be; else the reason why not. */
+/** The nginx binary, installed if it is missing; or the reason why it cannot be. */
 async function findNginx(): Promise<{ path: string } | { missing: string }> {
   const run = promisify(execFile);
   const found = async (): Promise<string> =>
@@ -257,7 +265,7 @@ async function freePort(): Promise<number> {
 }
 
 describe.skipIf("missing" in nginx)("nginx's auth_request", () => {
-  /** The `location`s that docs/http.md gives, in a server of their own. */
+  /** Starts nginx with the `location`s of docs/http.md. */
   async function startNginx(auth: string, upstreamPort: number): Promise<number> {
     const folder = await mkdtemp(join(tmpdir(), "sluice-nginx-"));
     cleanUp.push(() => rm(folder, { recursive: true, force: true }));
@@ -307,7 +315,7 @@ describe.skipIf("missing" in nginx)("nginx's auth_request", () => {
     }
   }
 
-  it("lets through, with the fields, and turns a refusal into 429 with Retry-After", async () => {
+  it("admits with the fields, and turns a refusal into 429 with Retry-After", async () => {
     const { user, clock } = create();
     const client = clientAddress({ hops: 1 });
     const asked: PlainRequest[] = [];

@@ -1,4 +1,4 @@
-/** Every adapter on a real server of its framework: the same requests, the same answers. */
+/** Every adapter on a real server of its framework: the same requests get the same answers. */
 import express from "express";
 import Fastify from "fastify";
 import { Hono } from "hono";
@@ -69,7 +69,7 @@ describe.each(Object.keys(servers))("%s", (framework) => {
     };
   }
 
-  it("lets through with the fields set, and refuses with a problem and the time to retry", async () => {
+  it("admits with the fields set, and refuses with a problem and the time to retry", async () => {
     const { clock, user, everybody } = create();
     const ask = await start({ limits: [{ limiter: user, key: byUser }, { limiter: everybody }] });
     for (const remaining of [1, 0]) {
@@ -95,7 +95,7 @@ describe.each(Object.keys(servers))("%s", (framework) => {
     expect((await ask()).status).toBe(200);
   });
 
-  it("limits each route by limits of its own", async () => {
+  it("limits each route by its own limits", async () => {
     const { user, everybody } = create();
     const ask = await start({ limits: [{ limiter: user }] }, {
       limits: [{ limiter: everybody, cost: 60 }],
@@ -111,7 +111,7 @@ describe.each(Object.keys(servers))("%s", (framework) => {
     expect(answers[3].headers.get("retry-after")).toBe("20");
   });
 
-  it("waits for functions that promise", async () => {
+  it("waits for functions that return promises", async () => {
     const { user } = create();
     const soon = <Value>(value: Value): Promise<Value> => new Promise((resolve) => setImmediate(resolve, value));
     const ask = await start({
@@ -131,7 +131,7 @@ describe.each(Object.keys(servers))("%s", (framework) => {
       throw new Error("lost");
     }],
     ["rejects", () => Promise.reject(new Error("lost"))],
-  ])("hands what a function of the user's %s to the framework, and takes nothing", async (_, key) => {
+  ])("passes on to the framework what a function of the options %s, and takes nothing", async (_, key) => {
     const { user, everybody } = create();
     const ask = await start({ limits: [{ limiter: everybody }, { limiter: user, key }] });
     const { status, body } = await ask();
@@ -140,7 +140,7 @@ describe.each(Object.keys(servers))("%s", (framework) => {
     expect([left(everybody), left(user)]).toEqual([100, 2]);
   });
 
-  it("keeps its lists by the address that the proxy tells", async () => {
+  it("applies its lists to the address that the proxy reports", async () => {
     const { user } = create();
     const client = clientAddress({ hops: 1 });
     const ask = await start({
@@ -166,7 +166,7 @@ describe.each(Object.keys(servers))("%s", (framework) => {
     ]).toEqual([200, 200, 429, 429]);
   });
 
-  it("knows its peer by the address, IPv4 on a server that listens on :: too", async () => {
+  it("keys its peer by the address, an IPv4 one also on a server that listens on ::", async () => {
     const { user } = create();
     const ask = await start({ limits: [{ limiter: user, key: clientAddress() }] });
     await ask({}, "/", "GET", "127.0.0.1");
@@ -175,7 +175,7 @@ describe.each(Object.keys(servers))("%s", (framework) => {
     expect([left(user, "127.0.0.1"), left(user, "::/56")]).toEqual([1, 1]);
   });
 
-  it("has one bucket for its peers on a Unix socket", async () => {
+  it("has one bucket for all peers on a Unix socket", async () => {
     const { user } = create();
     const folder = await mkdtemp(join(tmpdir(), "sluice-"));
     cleanUp.push(() => rm(folder, { recursive: true, force: true }));
@@ -194,7 +194,7 @@ describe.each(Object.keys(servers))("%s", (framework) => {
     expect(left(user, "unix")).toBe(0);
   });
 
-  it("refuses nobody in shadow mode, and reports", async () => {
+  it("refuses no request in shadow mode, and reports", async () => {
     const { user } = create();
     const reported: Answer[] = [];
     const ask = await start({
@@ -212,7 +212,7 @@ describe.each(Object.keys(servers))("%s", (framework) => {
     ]]);
   });
 
-  it("answers with the user's own response", async () => {
+  it("answers with the response of respond", async () => {
     const { user } = create();
     const ask = await start({
       limits: [{ limiter: user, cost: 2 }],
@@ -232,7 +232,7 @@ describe.each(Object.keys(servers))("%s", (framework) => {
     ]);
   });
 
-  it("counts a HEAD request as well, and refuses it without a body", async () => {
+  it("counts HEAD requests, and refuses them without a body", async () => {
     const { user } = create();
     const ask = await start({ limits: [{ limiter: user }] });
     const answers = [await ask({}, "/", "HEAD"), await ask({}, "/", "HEAD"), await ask({}, "/", "HEAD")];
@@ -241,7 +241,7 @@ describe.each(Object.keys(servers))("%s", (framework) => {
 });
 
 describe("the types of the adapters", () => {
-  it("give the options' functions the framework's own request", () => {
+  it("give the functions of the options the framework's own request", () => {
     const { user } = create();
     interface Signed {
       Variables: { user: string };

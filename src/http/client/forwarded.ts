@@ -1,12 +1,12 @@
-// What proxies say about who asked: X-Forwarded-For and headers like it, lists
-// of addresses, and Forwarded (RFC 7239). Every proxy appends to the right what
-// it saw; whatever was there before is what its client chose to send. So both
-// are read from the right, and what is left of the entries one asks for cannot
-// change how they are read, be it never so malformed.
+// The headers in which proxies report their clients: X-Forwarded-For and other
+// lists of addresses, and Forwarded (RFC 7239). Each proxy appends the address that
+// it saw to the right; everything left of that was sent by its client. So headers
+// are read from the right, and nothing that a client sends, however malformed, can
+// change how the entries of the proxies are read.
 
-import { isAddress, isPlainIPv4 } from "./address.js";
+import { isAddress } from "./address.js";
 
-/** An entry that names an address is not longer; of Forwarded, with its other parameters. */
+/** Longest entry that is read, with all its parameters. */
 const MAX_ENTRY = 4096;
 
 /** Where the entry that ends at `end` begins. */
@@ -21,14 +21,14 @@ export function entryStart(list: string, end: number, isForwarded: boolean): num
   return 0;
 }
 
-/** True if an odd number of backslashes stands before `at`. */
+/** True if an odd number of backslashes precedes `at`. */
 function isEscaped(text: string, at: number): boolean {
   let backslashes = 0;
   while (text.charCodeAt(at - 1 - backslashes) === 92) backslashes++;
   return backslashes % 2 === 1;
 }
 
-/** The address that an entry names, as written; undefined if it names none ("unknown", an obfuscated name) or is malformed. */
+/** The address in an entry, as written; undefined if it has none ("unknown", an obfuscated name) or is malformed. */
 export function addressIn(entry: string, isForwarded: boolean): string | undefined {
   if (entry.length > MAX_ENTRY) return undefined;
   const node = isForwarded ? forOf(entry) : entry.trim();
@@ -56,7 +56,6 @@ const bracketed = /^\[([^\]]*)\](?::[\w.-]{1,32})?$/;
 const withPort = /^([\d.]+):[\w.-]{1,32}$/;
 
 function withoutPort(node: string): string | undefined {
-  if (isPlainIPv4(node)) return node;
   const address = (bracketed.exec(node) ?? withPort.exec(node))?.[1] ?? node;
   return isAddress(address) ? address : undefined;
 }

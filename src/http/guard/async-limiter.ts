@@ -1,59 +1,67 @@
-// Limiters that answer in promises, as those of `sluice/redis`, and how several
-// are charged: one after the other, since no one call charges them all. Those
-// before the one that refuses get back what they gave.
+// Limiters that answer in promises, such as those of `sluice/redis`, and how a
+// guard charges several of them: one after the other, because no single call
+// charges them all. If one refuses, those before it get their tokens back.
 //
-// Nobody is told that he was charged and is not. But until a token is back,
-// others go without it, and its bucket refills meanwhile: what goes to and fro
-// at any one time may later be admitted beyond burst + rate x W.
+// So no refused request stays charged. But until a token is back, other requests
+// go without it while its bucket refills: what is on its way back at any moment may
+// later be admitted beyond burst + rate x time.
 
 import type { Decision } from "../../engine/bucket/decision.js";
 import type { GroupDecision } from "../../engine/limiter/all.js";
 import { type Limiter, policyOf } from "../../engine/limiter/limiter.js";
-import { kinds } from "../../engine/policy/kinds.js";
 import type { Policy } from "../../engine/policy/policy.js";
 import type { Key } from "../../engine/table/key.js";
 
 export interface AsyncDecision extends Decision {
-  /** Made in place of whatever should have decided. */
+  /** True if it was made without Redis, by what stands in for it. */
   readonly degraded?: boolean;
-  /** Nobody could decide, and it is refused for that alone: it is answered 503, as 'temporary-reduced-capacity'. */
+  /** True if no decision was possible and the request is refused for that reason alone: 503, 'temporary-reduced-capacity'. */
   readonly unavailable?: boolean;
 }
 
-/** A limiter whose decisions come later: a `RedisLimiter`, a `LeasedLimiter`, or one of the user's own. */
+/** A limiter that decides in promises: a `RedisLimiter`, a `LeasedLimiter`, or one of your own. */
 export interface AsyncLimiter {
   readonly name: string;
-  /** What header fields tell of it: its rate, tokens per second, and its burst; several if a decision's `limitIndex` says which. */
+  /** Its limits, for the header fields: rate in tokens per second, and burst. More than one if `limitIndex` of a decision says which. */
   readonly limits: readonly { readonly rate: number; readonly burst: number }[];
   /** Takes `cost` tokens of `key` if they are there. */
-  consume(key: Key | undefined, cost: number): Promise<AsyncDecision>;
-  /** Gives back what the decision `taken` took, because another limit refused. */
-  refund(key: Key | undefined, cost: number, taken: AsyncDecision): unknown;
+  consume(key: Key, cost: number): Promise<AsyncDecision>;
+  /** Gives back the `cost` tokens that the decision `taken` took, because another limit refused. */
+  refund(key: Key, cost: number, taken: AsyncDecision): unknown;
+  /** The same for the one bucket without a key, which a limit without `key` charges. */
+  readonly global: {
+    consume(cost: number): Promise<AsyncDecision>;
+    refund(cost: number, taken: AsyncDecision): unknown;
+  };
 }
 
+/** A limiter of a table, or one that answers in promises. */
 export type AnyLimiter = Limiter | AsyncLimiter;
-export type AnyPart = readonly [limiter: AnyLimiter, key: Key | undefined, cost: number];
 
-/** What header fields tell of one limit. */
-export type ToldLimit = Pick<Policy, "name" | "rate" | "burst" | "kind" | "version">;
+/** A bucket and what to take from it. Without a key it is the limiter's global one. */
+export interface Charge {
+  readonly limiter: AnyLimiter;
+  readonly key: Key | undefined;
+  readonly cost: number;
+}
+
+/** A limit as header fields describe it. */
+export type HeaderLimit = Pick<Policy, "name" | "rate" | "burst" | "version"> & { kind: { hasBurst: boolean } };
 
 export function isLimiter(value: unknown): value is AnyLimiter {
   if (policyOf(value as Limiter)) return true;
   if (typeof value !== "object" || value === null) return false;
-  const { name, limits, consume, refund } = value as Partial<AsyncLimiter>;
+  const { name, limits, consume, refund, global } = value as Partial<AsyncLimiter>;
   return typeof name === "string" && Array.isArray(limits) && limits.length > 0 && typeof consume === "function"
-    && typeof refund === "function";
+    && typeof refund === "function" && typeof global?.consume === "function" && typeof global.refund === "function";
 }
 
-/** Whether all of them are of a table, and can be asked in one go. */
-export function areOfTable(
-  parts: readonly AnyPart[],
-): parts is readonly (readonly [Limiter, Key | undefined, number])[] {
-  for (let i = 0; i < parts.length; i++) if (!policyOf(parts[i][0] as Limiter)) return false;
-  return true;
+/** Whether `limiter` is one of a table, which decides at once. */
+export function isOfTable(limiter: AnyLimiter): limiter is Limiter {
+  return policyOf(limiter as Limiter) !== undefined;
 }
 
-export function toldLimits(limiter: AnyLimiter): readonly ToldLimit[] {
+export function headerLimits(limiter: AnyLimiter): readonly HeaderLimit[] {
   const policy = policyOf(limiter as Limiter);
   if (policy) return policy.limits.length > 0 ? policy.limits : [policy];
   const { name, limits } = limiter as AsyncLimiter;
@@ -61,29 +69,38 @@ export function toldLimits(limiter: AnyLimiter): readonly ToldLimit[] {
     name: limits.length > 1 ? `${name}#${i}` : name,
     rate,
     burst,
-    kind: kinds.limit,
+    kind: { hasBurst: true },
     version: 0,
   }));
 }
 
-/** Charges the parts one after the other, or none: the first that refuses is the last that is asked. */
-export async function chargeInTurn(parts: readonly AnyPart[]): Promise<GroupDecision & AsyncDecision> {
+/** Takes the cost of one charge if it is there. */
+export function consume({ limiter, key, cost }: Charge): Decision | Promise<AsyncDecision> {
+  return key === undefined ? limiter.global.consume(cost) : limiter.consume(key, cost);
+}
+
+/** Takes the cost of every charge, one after the other, or of none. The first that refuses is the last that is asked. */
+export async function consumeInTurn(charges: readonly Charge[]): Promise<GroupDecision & AsyncDecision> {
   const taken: AsyncDecision[] = [];
   let partIndex = 0;
   try {
-    for (const [limiter, key, cost] of parts) {
-      const decision: AsyncDecision = await limiter.consume(key, cost);
-      if (!decision.allowed) return { ...decision, refusedBy: limiter.name, partIndex: taken.length };
+    for (const charge of charges) {
+      const decision: AsyncDecision = await consume(charge);
+      if (!decision.allowed) return { ...decision, refusedBy: charge.limiter.name, partIndex: taken.length };
       if (taken.length > 0 && decision.remaining < taken[partIndex].remaining) partIndex = taken.length;
       taken.push(decision);
     }
     return { ...taken[partIndex], partIndex };
   } finally {
-    if (taken.length < parts.length) await Promise.all(taken.map(async (decision, i) => giveBack(parts[i], decision)));
+    if (taken.length < charges.length) {
+      await Promise.all(taken.map(async (decision, i) => refund(charges[i], decision)));
+    }
   }
 }
 
-async function giveBack([limiter, key, cost]: AnyPart, taken: AsyncDecision): Promise<void> {
-  if (policyOf(limiter as Limiter)) (limiter as Limiter).refund(key, cost);
-  else await (limiter as AsyncLimiter).refund(key, cost, taken);
+async function refund({ limiter, key, cost }: Charge, taken: AsyncDecision): Promise<void> {
+  if (isOfTable(limiter)) {
+    if (key === undefined) limiter.global.refund(cost);
+    else limiter.refund(key, cost);
+  } else await (key === undefined ? limiter.global.refund(cost, taken) : limiter.refund(key, cost, taken));
 }

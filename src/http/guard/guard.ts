@@ -1,124 +1,97 @@
-// The heart of every adapter: from a request to an answer, whatever the framework.
+// The core of every door: from a request to an answer, for any framework.
 //
-// A guard asks its limits all or nothing, and takes nothing before every
-// function of the user has told what it was asked. It answers at once if they
+// A guard charges all of its limits or none, and takes nothing before every
+// function of the user has given its answer. It answers at once if the functions
 // and the limiters do, and in a promise if one of them promises.
 
-import { checkInteger, checkOptions, shown, unexpected } from "../../engine/errors.js";
+import { shown } from "../../engine/errors.js";
 import { all, type GroupDecision } from "../../engine/limiter/all.js";
 import { type Limiter, policyOf } from "../../engine/limiter/limiter.js";
-import type { Key } from "../../engine/table/key.js";
+import { checkOptions } from "../../engine/options.js";
 import type { ClientAddress } from "../client/client-address.js";
 import type { Reader } from "../client/reader.js";
-import { type AnyPart, areOfTable, type AsyncDecision, chargeInTurn } from "./async-limiter.js";
+import { ADMITTED, type Answer, type OwnResponse, withOwnResponse } from "./answer.js";
+import { type AsyncDecision, consume, consumeInTurn, isOfTable } from "./async-limiter.js";
 import {
   checkHeaderStyle,
-  type Described,
+  fieldsFor,
   type HeaderStyle,
-  MOST_SECONDS,
+  MAX_SECONDS,
   partitionOf,
+  Policies,
   wholeSeconds,
-  type Write,
-  writers,
 } from "./fields.js";
-import { type Ask, isThenable, Limit, type LimitOptions } from "./limit.js";
+import { type Ask, isThenable, Limit, type LimitCharge, type LimitOptions } from "./limit.js";
 import { List, type ListOptions } from "./lists.js";
 import { FORBIDDEN, PROBLEM_JSON, problemBody, problems, type ProblemType } from "./problem.js";
 
-/** What becomes of a request. */
-export interface Answer {
-  /** Whether it may go ahead. In shadow mode it always may. */
-  readonly allowed: boolean;
-  /** The status to answer with if it may not: 429, 403 if it is on the deny list, 503 for 'temporary-reduced-capacity' and if nobody could decide. 200 if it may. */
-  readonly status: number;
-  /** Header fields for the response, allowed or not: a name, its value, the next name, ... */
-  readonly fields: readonly string[];
-  /** The body to answer with if it may not. */
-  readonly body: string | undefined;
-  /** Why it was refused, or would have been but for shadow mode; undefined if it was not. */
-  readonly refusal: "limited" | "denied" | undefined;
-  /** The limiter that refused, or has the fewest tokens left; undefined if none was asked. */
-  readonly policy: string | undefined;
-  /** The decision of that limiter; undefined if none was asked. */
-  readonly decision: AsyncDecision | undefined;
-}
-
-/** A response of the user's own to a refusal; what it leaves out is as it would have been. Retry-After and the limits' fields stay. */
-export interface OwnResponse {
-  /** 200 to 599. */
-  status?: number;
-  contentType?: string;
-  body?: string;
-}
-
+/**
+ * A guard asks in this order, and the first that applies decides: `skip`,
+ * `deny.addresses`, `allow.addresses`, then the functions of all limits, `deny.keys`,
+ * `allow.keys`, and last the limiters. So a denied address is refused whatever its
+ * key is, and an allowed address proceeds even with a denied key.
+ */
 export interface GuardOptions<Request> {
-  /** What a request is charged to: all of them, or none if one refuses. */
+  /** The limits of a request, one or more: all of them are charged, or none if one refuses. */
   limits: readonly LimitOptions<Request>[];
-  /** Header fields that tell clients their limits: 'draft-11' by default. */
+  /** The header fields that describe the limits to clients. Default: 'draft-11'. */
   headers?: HeaderStyle;
-  /** Requests that no limit counts. Asked first. */
+  /** Chooses requests that proceed uncounted, before anything else is asked. */
   skip?: Ask<Request, boolean>;
-  /** How `allow` and `deny` find a request's address: `clientAddress(...)`. */
+  /** How `allow` and `deny` find the address of a request: `clientAddress(...)`. */
   client?: ClientAddress;
-  /** Who is not limited, and not counted. */
+  /** Requests that proceed uncounted, by address or key. */
   allow?: ListOptions;
-  /** Who is answered 403, and not counted; it wins over `allow`. */
+  /** Requests that are refused uncounted with 403, by address or key. */
   deny?: ListOptions;
-  /** Called for every refusal, by a limit or by `deny`, and in shadow mode for what would have been one. If it returns a promise, the answer waits for it. */
+  /** Called for every refusal, by a limit or by `deny`; in shadow mode for what would have been one. If it returns a promise, the answer waits for it. */
   onLimited?: (request: Request, answer: Answer) => unknown;
-  /** Makes another response of a refusal, or promises one. */
+  /** Replaces the response of a refusal, at once or in a promise. */
   respond?: (request: Request, answer: Answer) => OwnResponse | PromiseLike<OwnResponse>;
-  /** Decides, counts, sends headers and calls `onLimited`, but refuses nobody; false by default. */
+  /** Decides, counts, sends header fields and calls `onLimited`, but refuses no request. Default: false. */
   shadow?: boolean;
 }
 
-/** What a refusal is called when nobody could decide. */
+/** The names of a guard's options. */
+export const GUARD_OPTIONS: readonly string[] = [
+  "limits",
+  "headers",
+  "skip",
+  "client",
+  "allow",
+  "deny",
+  "onLimited",
+  "respond",
+  "shadow",
+];
+
+/** The problem type of a refusal if no decision was possible. */
 const UNAVAILABLE: ProblemType = "temporary-reduced-capacity";
 
-const ADMITTED: Answer = Object.freeze({
-  allowed: true,
-  status: 200,
-  fields: Object.freeze([]),
-  body: undefined,
-  refusal: undefined,
-  policy: undefined,
-  decision: undefined,
-});
-
+/** Decides about the requests of a framework that `reader` can read. */
 export class Guard<Request> {
   readonly #reader: Reader<Request>;
   readonly #limits: readonly Limit<Request>[];
-  readonly #write: Write;
+  readonly #style: HeaderStyle;
   readonly #skip: GuardOptions<Request>["skip"];
   readonly #allow: List | undefined;
   readonly #deny: List | undefined;
   readonly #onLimited: GuardOptions<Request>["onLimited"];
   readonly #respond: GuardOptions<Request>["respond"];
   readonly #isShadow: boolean;
-  #latest: readonly Described[] = [];
-  #latestPolicies = "";
+  readonly #policies = new Policies();
 
-  /** Throws RangeError or TypeError for options that are wrong. `reader` tells how to read a request: `plainReader`, or a framework's. */
+  /**
+   * `reader` reads a request: `plainReader`, or a framework's.
+   * @throws {TypeError | RangeError} if an option is wrong or unknown
+   */
   constructor(options: GuardOptions<Request>, reader: Reader<Request>) {
-    checkOptions(options);
+    checkGuardOptions(options);
     const { limits, headers = "draft-11", skip, client, allow, deny, onLimited, respond, shadow = false } = options;
-    if (!Array.isArray(limits) || limits.length === 0) {
-      throw new TypeError(`"limits" expected an array of one { limiter, key?, cost? } or more, got ${shown(limits)}`);
-    }
-    checkHeaderStyle(headers);
-    for (const [name, value] of Object.entries({ skip, onLimited, respond, client })) {
-      if (value !== undefined && typeof value !== "function") {
-        throw new TypeError(`"${name}" expected a function, got ${shown(value)}`);
-      }
-    }
-    if (client !== undefined && typeof client.address !== "function") {
-      throw new TypeError("\"client\" expected clientAddress(...), got a function");
-    }
-    if (typeof shadow !== "boolean") throw new TypeError(`"shadow" expected true or false, got ${shown(shadow)}`);
     this.#reader = reader;
-    this.#limits = limits.map((limit: LimitOptions<Request>, i) => new Limit(limit, i, headers));
+    this.#limits = limits.map((limit, i) => new Limit(limit, i, headers));
     checkOneTable(limits);
-    this.#write = writers[headers];
+    this.#style = headers;
     this.#skip = skip;
     this.#allow = allow && new List("allow", allow, client);
     this.#deny = deny && new List("deny", deny, client);
@@ -128,187 +101,150 @@ export class Guard<Request> {
   }
 
   /**
-   * What becomes of a request; a promise if one of the functions or limiters gave
-   * one. What they throw, it throws (or rejects with), and nothing was taken.
+   * Decides about a request; in a promise if a function of the options or a limiter
+   * promised its answer. Throws, or rejects with, what a function of the options
+   * throws, and a TypeError or RangeError for a wrong answer of one; then nothing was
+   * taken.
    */
   decide(request: Request): Answer | Promise<Answer> {
     const skips = this.#skip?.(request, this.#reader);
     if (isThenable(skips)) {
-      return Promise.resolve(skips).then((isSkipped) => (isSkipped ? ADMITTED : this.#gather(request)));
+      return Promise.resolve(skips).then((isSkipped) => (isSkipped ? ADMITTED : this.#byAddress(request)));
     }
-    return skips ? ADMITTED : this.#gather(request);
+    return skips ? ADMITTED : this.#byAddress(request);
   }
 
-  #gather(request: Request): Answer | Promise<Answer> {
+  #byAddress(request: Request): Answer | Promise<Answer> {
     const reader = this.#reader;
     if (this.#deny?.hasAddress(request, reader)) return this.#denied(request);
     if (this.#allow?.hasAddress(request, reader)) return ADMITTED;
     const limits = this.#limits;
-    const parts: (AnyPart | null)[] = [];
+    const charges: LimitCharge<Request>[] = [];
     for (let i = 0; i < limits.length; i++) {
-      const part = limits[i].part(request, reader);
-      if (part instanceof Promise) {
-        // Every function that is still to be asked is asked in a promise: one that throws leaves no other's rejection unheard.
-        const rest = limits.slice(i + 1).map(async (limit) => limit.part(request, reader));
-        return Promise.all([...parts, part, ...rest]).then((told) => this.#charge(request, told));
+      const charge = limits[i].charge(request, reader);
+      if (charge instanceof Promise) {
+        // The other limits are asked in promises too: if one throws, no rejection of another goes unhandled.
+        const rest = limits.slice(i + 1).map(async (limit) => limit.charge(request, reader));
+        return Promise.all([...charges, charge, ...rest]).then((given) =>
+          this.#byKey(request, given.filter((each) => each !== null))
+        );
       }
-      parts.push(part);
+      if (charge !== null) charges.push(charge);
     }
-    return this.#charge(request, parts);
+    return this.#byKey(request, charges);
   }
 
-  #charge(request: Request, parts: readonly (AnyPart | null)[]): Answer | Promise<Answer> {
-    if (this.#deny && parts.some((part) => part && this.#deny!.hasKey(part[1]))) return this.#denied(request);
-    if (this.#allow && parts.some((part) => part && this.#allow!.hasKey(part[1]))) return ADMITTED;
-    const asked = parts.includes(null) ? parts.filter((part) => part !== null) : (parts as readonly AnyPart[]);
-    if (asked.length === 0) return ADMITTED;
-    const limits = asked.length === parts.length ? this.#limits : this.#limits.filter((_, i) => parts[i] !== null);
-    // Described before anything is taken, for a name that cannot be told throws.
-    const first = limits[0].describe(asked[0][0]);
-    if (asked.length === 1) {
-      const [limiter, key, cost] = asked[0];
-      const decision = limiter.consume(key, cost);
-      if (isThenable(decision)) return this.#answerLater(request, limits[0], key, first, decision);
-      return this.#answer(request, limits[0], key, first, first.policyItem, decision);
+  #byKey(request: Request, charges: readonly LimitCharge<Request>[]): Answer | Promise<Answer> {
+    if (this.#deny?.hasKeyOf(charges)) return this.#denied(request);
+    if (this.#allow?.hasKeyOf(charges)) return ADMITTED;
+    if (charges.length === 0) return ADMITTED;
+    if (charges.length > 1) return this.#consumeAll(request, charges);
+    const [charge] = charges;
+    const decision = consume(charge);
+    return isThenable(decision)
+      ? Promise.resolve(decision).then((later) => this.#answer(request, charge, charge.fields.policy, later))
+      : this.#answer(request, charge, charge.fields.policy, decision);
+  }
+
+  #consumeAll(request: Request, charges: readonly LimitCharge<Request>[]): Answer | Promise<Answer> {
+    const policies = this.#policies.of(charges);
+    const answer = (decision: GroupDecision): Answer | Promise<Answer> =>
+      this.#answer(request, charges[decision.partIndex], policies, decision);
+    if (charges.every(({ limiter }) => isOfTable(limiter))) {
+      return answer(all(charges.map(({ limiter, key, cost }) => [limiter as Limiter, key, cost])));
     }
-    const described = asked.map(([limiter], i) => limits[i].describe(limiter));
-    const policies = this.#policiesOf(described);
-    if (!areOfTable(asked)) return this.#chargeInTurn(request, limits, asked, described, policies);
-    const decision: GroupDecision = all(asked);
-    const { partIndex } = decision;
-    return this.#answer(request, limits[partIndex], asked[partIndex][1], described[partIndex], policies, decision);
-  }
-
-  async #answerLater(
-    request: Request,
-    limit: Limit<Request>,
-    key: Key | undefined,
-    described: Described,
-    deciding: PromiseLike<AsyncDecision>,
-  ): Promise<Answer> {
-    return this.#answer(request, limit, key, described, described.policyItem, await deciding);
-  }
-
-  async #chargeInTurn(
-    request: Request,
-    limits: readonly Limit<Request>[],
-    asked: readonly AnyPart[],
-    described: readonly Described[],
-    policies: string,
-  ): Promise<Answer> {
-    const decision = await chargeInTurn(asked);
-    const { partIndex } = decision;
-    return this.#answer(request, limits[partIndex], asked[partIndex][1], described[partIndex], policies, decision);
+    return consumeInTurn(charges).then(answer);
   }
 
   #answer(
     request: Request,
-    limit: Limit<Request>,
-    key: Key | undefined,
-    described: Described,
+    { limit, key, fields: { name }, fields: about }: LimitCharge<Request>,
     policies: string,
     decision: AsyncDecision,
   ): Answer | Promise<Answer> {
-    const { allowed } = decision;
-    const retries = !allowed && decision.retryAfterMs < Infinity;
-    const seconds = wholeSeconds(retries ? decision.retryAfterMs : decision.resetMs);
-    const fields = this.#write(policies, described, decision, seconds, limit.tellsKey ? partitionOf(key) : "");
+    const { allowed, retryAfterMs, resetMs, unavailable } = decision;
+    const canRetry = !allowed && retryAfterMs < Infinity;
+    const seconds = wholeSeconds(canRetry ? retryAfterMs : resetMs);
+    const partition = limit.sendsKey ? partitionOf(key) : "";
+    const fields = fieldsFor(this.#style, policies, about, decision, seconds, partition);
     if (allowed) {
-      return { allowed, status: 200, fields, body: undefined, refusal: undefined, policy: described.name, decision };
+      return { allowed, status: 200, fields, body: undefined, refusal: undefined, policy: name, decision };
     }
-    if (retries && seconds < MOST_SECONDS && !this.#isShadow) fields.push("Retry-After", `${Math.max(1, seconds)}`);
-    if (decision.unavailable) {
-      return this.#refused(
-        request,
-        "limited",
-        problems[UNAVAILABLE].status,
-        problemBody(UNAVAILABLE, described.name),
-        fields,
-        described.name,
-        decision,
-      );
-    }
-    return this.#refused(
-      request,
-      "limited",
-      problems[limit.problem].status,
-      described.refusal,
-      fields,
-      described.name,
-      decision,
-    );
-  }
-
-  /** The value of RateLimit-Policy for several limiters, mostly those of the request before. */
-  #policiesOf(described: readonly Described[]): string {
-    const { length } = described;
-    let isLatest = length === this.#latest.length;
-    for (let i = 0; isLatest && i < length; i++) isLatest = described[i] === this.#latest[i];
-    if (!isLatest) {
-      this.#latest = described;
-      this.#latestPolicies = [...new Set(described.map(({ policyItem }) => policyItem))].join(", ");
-    }
-    return this.#latestPolicies;
+    if (canRetry && seconds < MAX_SECONDS && !this.#isShadow) fields.push("Retry-After", `${Math.max(1, seconds)}`);
+    const { status } = problems[unavailable ? UNAVAILABLE : limit.problem];
+    const body = unavailable ? problemBody(UNAVAILABLE, name) : about.refusal;
+    return this.#refused(request, "limited", status, fields, body, name, decision);
   }
 
   #denied(request: Request): Answer | Promise<Answer> {
-    return this.#refused(request, "denied", 403, FORBIDDEN, [], undefined, undefined);
+    return this.#refused(request, "denied", 403, [], FORBIDDEN, undefined, undefined);
   }
 
+  /** The answer of a refusal: in shadow mode the request proceeds, otherwise the user may respond. */
   #refused(
     request: Request,
     refusal: "limited" | "denied",
     status: number,
-    body: string,
     fields: string[],
+    body: string,
     policy: string | undefined,
     decision: AsyncDecision | undefined,
   ): Answer | Promise<Answer> {
-    let answer: Answer;
     if (this.#isShadow) {
-      answer = { allowed: true, status: 200, fields, body: undefined, refusal, policy, decision };
-    } else {
-      fields.push("Content-Type", PROBLEM_JSON);
-      answer = { allowed: false, status, fields, body, refusal, policy, decision };
-      if (this.#respond) {
-        const own = this.#respond(request, answer);
-        if (isThenable(own)) return Promise.resolve(own).then((later) => this.#report(request, withOwn(answer, later)));
-        answer = withOwn(answer, own);
-      }
+      return this.#reported(request, {
+        allowed: true,
+        status: 200,
+        fields,
+        body: undefined,
+        refusal,
+        policy,
+        decision,
+      });
     }
-    return this.#report(request, answer);
+    fields.push("Content-Type", PROBLEM_JSON);
+    const answer: Answer = { allowed: false, status, fields, body, refusal, policy, decision };
+    if (!this.#respond) return this.#reported(request, answer);
+    const own = this.#respond(request, answer);
+    return isThenable(own)
+      ? Promise.resolve(own).then((later) => this.#reported(request, withOwnResponse(answer, later)))
+      : this.#reported(request, withOwnResponse(answer, own));
   }
 
-  #report(request: Request, answer: Answer): Answer | Promise<Answer> {
+  #reported(request: Request, answer: Answer): Answer | Promise<Answer> {
     const reported = this.#onLimited?.(request, answer);
     return isThenable(reported) ? Promise.resolve(reported).then(() => answer) : answer;
   }
 }
 
-function withOwn(answer: Answer, own: OwnResponse): Answer {
-  checkOptions(own, "respond()");
-  const { status = answer.status, body = answer.body, contentType } = own;
-  checkInteger("respond().status", status, 200, 599);
-  if (typeof body !== "string") throw new TypeError(`"respond().body" expected a string, got ${shown(body)}`);
-  if (contentType !== undefined && (typeof contentType !== "string" || !/^[\t\x20-\x7e]+$/.test(contentType))) {
-    throw unexpected("respond().contentType", "a media type", contentType, "string");
+function checkGuardOptions<Request>(options: GuardOptions<Request>): void {
+  checkOptions(options, GUARD_OPTIONS);
+  const { limits, headers = "draft-11", skip, client, onLimited, respond, shadow = false } = options;
+  if (!Array.isArray(limits) || limits.length === 0) {
+    throw new TypeError(`"limits" expected an array of one { limiter, key?, cost? } or more, got ${shown(limits)}`);
   }
-  const fields = contentType === undefined ? answer.fields : [...answer.fields.slice(0, -1), contentType];
-  return { ...answer, status, body, fields };
+  checkHeaderStyle(headers);
+  for (const [name, value] of Object.entries({ skip, onLimited, respond, client })) {
+    if (value !== undefined && typeof value !== "function") {
+      throw new TypeError(`"${name}" expected a function, got ${shown(value)}`);
+    }
+  }
+  if (client !== undefined && typeof client.address !== "function") {
+    throw new TypeError("\"client\" expected clientAddress(...), got a function");
+  }
+  if (typeof shadow !== "boolean") throw new TypeError(`"shadow" expected true or false, got ${shown(shadow)}`);
 }
 
-/** All or nothing at once is within a table: throws RangeError for limiters of two. */
+/** Limiters of a table are charged in one call, which takes limiters of one table: throws RangeError for two. */
 function checkOneTable<Request>(limits: readonly LimitOptions<Request>[]): void {
   let table: unknown;
   limits.forEach(({ limiter }, i) => {
-    if (typeof limiter === "function") return;
-    const policy = policyOf(limiter as Limiter);
+    const policy = typeof limiter === "function" ? undefined : policyOf(limiter as Limiter);
     if (!policy) return;
     table ??= policy.table;
     if (policy.table !== table) {
       throw new RangeError(
         `"limits[${i}].limiter" expected a limiter of the same Sluice as the others, got ${
-          JSON.stringify(policy.name)
+          shown(policy.name)
         } of another`,
       );
     }

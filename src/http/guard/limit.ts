@@ -1,49 +1,57 @@
-// One limit of a guard: which limiter, whose bucket and what cost, request by
-// request. Each may be a value, or a function that tells it or promises it.
+// One limit of a guard: for each request, which limiter, which key and what cost.
+// Each may be a value, or a function that gives or promises it.
 
-import { checkCost, checkOptions, shown, unexpected } from "../../engine/errors.js";
+import { checkCost, shown, unexpected } from "../../engine/errors.js";
+import { checkOptions } from "../../engine/options.js";
 import type { Key } from "../../engine/table/key.js";
 import type { Reader } from "../client/reader.js";
-import { type AnyLimiter, type AnyPart, isLimiter } from "./async-limiter.js";
-import { Described, type HeaderStyle } from "./fields.js";
+import { type AnyLimiter, type Charge, isLimiter } from "./async-limiter.js";
+import { type HeaderStyle, LimiterFields } from "./fields.js";
 import { problems, type ProblemType } from "./problem.js";
 
-/** Tells something about a request, at once or later. `reader` is for functions of this library, as `clientAddress()`. */
+/** A function of a request that gives or promises its answer. `reader` is for functions of this library, such as `clientAddress()`. */
 export type Ask<Request, Answer> = (request: Request, reader: Reader<Request>) => Answer | PromiseLike<Answer>;
 
 export interface LimitOptions<Request> {
-  /** The limiter, of a table or one that answers in promises; or a function that chooses it, by tier or by route; null where this limit does not apply. */
+  /** The limiter, of a table or one that answers in promises; or a function that chooses it, for example by tier or route. Null: this limit does not apply. */
   limiter: AnyLimiter | Ask<Request, AnyLimiter | null>;
-  /** Whose bucket: `clientAddress(...)` or a function; null where this limit does not apply. Left out, all requests share the limiter's one global bucket. */
+  /** A function that gives the key: `clientAddress(...)` or your own. Null: this limit does not apply. Default: the limiter's one global bucket, for all requests. */
   key?: Ask<Request, Key | null>;
-  /** Tokens that a request takes, an integer from 0 to 2^31-1, or a function that tells; 1 by default. */
+  /** Tokens that a request takes: an integer from 0 to 2^31-1, or a function that gives it. Default: 1. */
   cost?: number | Ask<Request, number>;
-  /** What a refusal is called: 'quota-exceeded' (default) and 'abnormal-usage-detected' answer 429, 'temporary-reduced-capacity' 503. */
+  /** The problem type of a refusal: 'quota-exceeded' (default) and 'abnormal-usage-detected' are 429, 'temporary-reduced-capacity' is 503. */
   problem?: ProblemType;
-  /** Tells the client its key, as `pk` of 'draft-11' headers; false by default. */
-  tellsKey?: boolean;
+  /** Sends the key to the client, as `pk` in 'draft-11' headers. Default: false. */
+  sendsKey?: boolean;
 }
 
-export function isThenable<Value>(value: Value | PromiseLike<Value>): value is PromiseLike<Value> {
+/** What a request is charged by a limit. */
+export interface LimitCharge<Request> extends Charge {
+  readonly limit: Limit<Request>;
+  readonly fields: LimiterFields;
+}
+
+type Now<Value> = Value | PromiseLike<Value>;
+
+export function isThenable<Value>(value: Now<Value>): value is PromiseLike<Value> {
   return typeof value === "object" && value !== null && "then" in value && typeof value.then === "function";
 }
 
 export class Limit<Request> {
   readonly problem: ProblemType;
-  readonly tellsKey: boolean;
+  readonly sendsKey: boolean;
   readonly #option: string;
   readonly #style: HeaderStyle;
   readonly #limiter: LimitOptions<Request>["limiter"];
   readonly #key: LimitOptions<Request>["key"];
   readonly #cost: number | Ask<Request, number>;
-  readonly #described = new Map<AnyLimiter, Described>();
-  #latest: Described | undefined;
-  #latestOf: AnyLimiter | undefined;
+  readonly #fields = new WeakMap<AnyLimiter, LimiterFields>();
 
+  /** The `i`-th limit of a guard. Throws TypeError or RangeError for wrong options. */
   constructor(options: LimitOptions<Request>, i: number, style: HeaderStyle) {
     const option = `limits[${i}]`;
-    checkOptions(options, option);
-    const { limiter, key, cost = 1, problem = "quota-exceeded", tellsKey = false } = options;
+    checkOptions(options, ["limiter", "key", "cost", "problem", "sendsKey"], option);
+    const { limiter, key, cost = 1, problem = "quota-exceeded", sendsKey = false } = options;
     if (typeof limiter !== "function" && !isLimiter(limiter)) {
       throw new TypeError(`"${option}.limiter" expected a limiter or a function, got ${shown(limiter)}`);
     }
@@ -52,15 +60,11 @@ export class Limit<Request> {
     }
     if (typeof cost !== "function") checkCost(cost);
     if (!Object.hasOwn(problems, problem)) {
-      throw unexpected(
-        `${option}.problem`,
-        Object.keys(problems).map((each) => `'${each}'`).join(", "),
-        problem,
-        "string",
-      );
+      const known = Object.keys(problems).map((each) => `'${each}'`).join(", ");
+      throw unexpected(`${option}.problem`, known, problem, "string");
     }
-    if (typeof tellsKey !== "boolean") {
-      throw new TypeError(`"${option}.tellsKey" expected true or false, got ${shown(tellsKey)}`);
+    if (typeof sendsKey !== "boolean") {
+      throw new TypeError(`"${option}.sendsKey" expected true or false, got ${shown(sendsKey)}`);
     }
     this.#option = option;
     this.#style = style;
@@ -68,60 +72,59 @@ export class Limit<Request> {
     this.#key = key;
     this.#cost = cost;
     this.problem = problem;
-    this.tellsKey = tellsKey;
-    if (typeof limiter !== "function") this.describe(limiter);
+    this.sendsKey = sendsKey;
+    if (typeof limiter !== "function") this.#fieldsOf(limiter);
   }
 
-  /** What to charge for this request; null if the limit does not apply to it. */
-  part(request: Request, reader: Reader<Request>): AnyPart | null | Promise<AnyPart | null> {
+  /** What to charge for a request; null if the limit does not apply to it. Takes nothing. */
+  charge(
+    request: Request,
+    reader: Reader<Request>,
+  ): LimitCharge<Request> | null | Promise<LimitCharge<Request> | null> {
     const limiter = typeof this.#limiter === "function" ? this.#limiter(request, reader) : this.#limiter;
-    if (isThenable(limiter)) return this.#partLater(request, reader, limiter);
+    if (isThenable(limiter)) return this.#chargeLater(request, reader, limiter);
     if (limiter === null) return null;
     const key = this.#key?.(request, reader);
-    if (isThenable(key)) return this.#partLater(request, reader, limiter, { key });
+    if (isThenable(key)) return this.#chargeLater(request, reader, limiter, { key });
     if (key === null) return null;
     const cost = typeof this.#cost === "number" ? this.#cost : this.#cost(request, reader);
-    if (isThenable(cost)) return this.#partLater(request, reader, limiter, { key, cost });
+    if (isThenable(cost)) return this.#chargeLater(request, reader, limiter, { key, cost });
     return this.#checked(limiter, key, cost);
   }
 
-  async #partLater(
+  /** The rest of `charge`, once a function has promised its answer. `known` are the answers it has already. */
+  async #chargeLater(
     request: Request,
     reader: Reader<Request>,
-    limiter: AnyLimiter | null | PromiseLike<AnyLimiter | null>,
-    told: { key?: Key | null | undefined | PromiseLike<Key | null>; cost?: number | PromiseLike<number> } = {},
-  ): Promise<AnyPart | null> {
+    limiter: Now<AnyLimiter | null>,
+    known: { key?: Now<Key | null> | undefined; cost?: Now<number> } = {},
+  ): Promise<LimitCharge<Request> | null> {
     const chosen = await limiter;
     if (chosen === null) return null;
-    const key = await ("key" in told ? told.key : this.#key?.(request, reader));
+    const key = await ("key" in known ? known.key : this.#key?.(request, reader));
     if (key === null) return null;
-    const cost = await (told.cost ?? (typeof this.#cost === "number" ? this.#cost : this.#cost(request, reader)));
+    const cost = await (known.cost ?? (typeof this.#cost === "number" ? this.#cost : this.#cost(request, reader)));
     return this.#checked(chosen, key, cost);
   }
 
-  #checked(limiter: AnyLimiter, key: Key | undefined, cost: number): AnyPart {
+  #checked(limiter: AnyLimiter, key: Key | undefined, cost: number): LimitCharge<Request> {
     if (key === undefined && this.#key) {
       throw new TypeError(`"${this.#option}.key" expected a key, or null if the limit does not apply, got undefined`);
     }
+    return { limit: this, limiter, key, cost, fields: this.#fieldsOf(limiter) };
+  }
+
+  /** The fields of a limiter. Throws TypeError if it is not a limiter, RangeError if its name cannot be sent. */
+  #fieldsOf(limiter: AnyLimiter): LimiterFields {
+    const known = this.#fields.get(limiter);
+    if (known?.isCurrent) return known;
     if (!isLimiter(limiter)) {
       throw new TypeError(
         `"${this.#option}.limiter" expected a limiter, or null if the limit does not apply, got ${shown(limiter)}`,
       );
     }
-    return [limiter, key, cost];
-  }
-
-  /** What the header fields tell of a limiter of this limit. */
-  describe(limiter: AnyLimiter): Described {
-    if (limiter === this.#latestOf && this.#latest!.isCurrent) return this.#latest!;
-    let described = this.#described.get(limiter);
-    if (!described?.isCurrent) {
-      this.#described.set(
-        limiter,
-        described = new Described(limiter, this.#style, this.problem, `${this.#option}.limiter`),
-      );
-    }
-    this.#latestOf = limiter;
-    return (this.#latest = described);
+    const fields = new LimiterFields(limiter, this.#style, this.problem, `${this.#option}.limiter`);
+    this.#fields.set(limiter, fields);
+    return fields;
   }
 }

@@ -1,15 +1,17 @@
-// Who is let through uncounted and who is refused unasked: by address and by key.
+// The lists of requests that no limit counts, let through or refused: by address
+// and by key.
 
-import { checkOptions, shown } from "../../engine/errors.js";
+import { shown } from "../../engine/errors.js";
+import { checkOptions } from "../../engine/options.js";
 import type { Key } from "../../engine/table/key.js";
 import { GONE, inRanges } from "../client/address.js";
 import type { ClientAddress } from "../client/client-address.js";
 import type { Reader } from "../client/reader.js";
 
 export interface ListOptions {
-  /** IP addresses and ranges, as `10.0.0.0/8`; `'unix'` for peers on a Unix socket. They need `client`. */
+  /** IP addresses and ranges such as `10.0.0.0/8`; `'unix'` for peers on a Unix socket. They need the guard's `client`. */
   addresses?: readonly string[];
-  /** Keys as any of the limits has them. */
+  /** Keys, as the `key` functions of the limits give them. */
   keys?: readonly (string | number | bigint)[];
 }
 
@@ -17,18 +19,16 @@ export class List {
   readonly #inAddresses: ((address: string) => boolean) | undefined;
   readonly #keys: ReadonlySet<Key> | undefined;
   readonly #client: ClientAddress | undefined;
-  /** Whoever has hung up cannot show that it is not on the list of those who are refused, nor on that of those who are let through. */
+  /** A disconnected peer has no address: it counts as denied and never as allowed. */
   readonly #hasGone: boolean;
 
-  constructor(name: string, options: ListOptions, client: ClientAddress | undefined) {
-    checkOptions(options, name);
-    if (Array.isArray(options)) throw new TypeError(`"${name}" expected { addresses?, keys? }, got an array`);
+  /** Throws TypeError or RangeError for wrong options. */
+  constructor(name: "allow" | "deny", options: ListOptions, client: ClientAddress | undefined) {
+    checkOptions(options, ["addresses", "keys"], name);
     const { addresses, keys } = options;
     if (addresses !== undefined) {
       if (!client) {
-        throw new TypeError(
-          `"client" expected clientAddress(...), by which "${name}.addresses" knows who asks, got undefined`,
-        );
+        throw new TypeError(`"client" expected clientAddress(...), which "${name}.addresses" needs, got undefined`);
       }
       this.#inAddresses = inRanges(`${name}.addresses`, addresses);
     }
@@ -51,7 +51,7 @@ export class List {
     return address === GONE ? this.#hasGone : this.#inAddresses(address);
   }
 
-  hasKey(key: Key | undefined): boolean {
-    return this.#keys !== undefined && key !== undefined && this.#keys.has(key);
+  hasKeyOf(charges: readonly { readonly key: Key | undefined }[]): boolean {
+    return this.#keys !== undefined && charges.some(({ key }) => key !== undefined && this.#keys!.has(key));
   }
 }

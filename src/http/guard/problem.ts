@@ -1,7 +1,7 @@
 // The bodies of refusals: problem details (RFC 9457) of the types that
 // draft-ietf-httpapi-ratelimit-headers-11 defines for limits.
 
-/** The problem types of the draft: a client beyond its quota, a service with less to give, or use that looks wrong. */
+/** The problem types of the draft: the client has used its quota up, the service has less capacity, or the usage looks abnormal. */
 export type ProblemType = "quota-exceeded" | "temporary-reduced-capacity" | "abnormal-usage-detected";
 
 interface Problem {
@@ -23,7 +23,7 @@ export const problems: Readonly<Record<ProblemType, Problem>> = {
 
 export const PROBLEM_JSON = "application/problem+json";
 
-/** The body of a refusal by the policy of that name. */
+/** The body of a refusal by the limiter of this name. */
 export function problemBody(type: ProblemType, policy: string): string {
   const { title, status } = problems[type];
   return JSON.stringify({
@@ -34,5 +34,5 @@ export function problemBody(type: ProblemType, policy: string): string {
   });
 }
 
-/** The body for whoever is on a list of those to refuse. */
+/** The body of a refusal by the deny list. */
 export const FORBIDDEN = JSON.stringify({ type: "about:blank", title: "Forbidden", status: 403 });

@@ -1,11 +1,11 @@
-/** What clients are told: fields that parse to what was meant, and a Retry-After at which a retry succeeds. */
+/** The header fields that clients get: they parse to what was meant, and a retry after Retry-After succeeds. */
 import fc from "fast-check";
 import { type Limiter, Sluice } from "sluice";
 import { type Answer, Guard, type HeaderStyle, type LimitOptions, plainReader, type PlainRequest } from "sluice/http";
 import { parseDictionary, parseItem, parseList } from "structured-headers";
 import { describe, expect, it } from "vitest";
-import { create } from "../tables.js";
-import { announceSeed } from "../threads/crew.js";
+import { create } from "../../tables.js";
+import { announceSeed } from "../../threads/crew.js";
 
 const request: PlainRequest = { method: "GET", url: "/", headers: {} };
 
@@ -68,7 +68,7 @@ describe("the fields", () => {
     expect(answersOf(style)).toEqual(expected);
   });
 
-  it("parse to what was meant, whatever the limiter is called", () => {
+  it("parse to what was meant, whatever the name of the limiter", () => {
     const seed = announceSeed("fields");
     const name = fc.string({ unit: fc.constantFrom(..."\"\\ ;,=?:azAZ09/#~"), minLength: 1, maxLength: 40 });
     fc.assert(
@@ -117,7 +117,7 @@ describe("the fields", () => {
     );
   });
 
-  it("tell every limit of a limiter with several, and the one that decided", () => {
+  it("describe every limit of a limiter with several, and the one that decided", () => {
     const { sluice, clock } = create();
     const limiter = sluice.tokenBucket("api", { limits: [{ rate: 1, burst: 1 }, { rate: 0.01, burst: 3 }] });
     const ask = asker([{ limiter }]);
@@ -133,7 +133,7 @@ describe("the fields", () => {
     expect(fieldsOf(ask())).toMatchObject({ RateLimit: "\"api#1\";r=0;t=97", "Retry-After": "97" });
   });
 
-  it("tell all policies and the tightest of several limiters", () => {
+  it("describe all policies, and the tightest of several limiters", () => {
     const { sluice } = create();
     const limits = [
       { limiter: sluice.fixedWindow("tenant", { limit: 100, windowMs: 60_000 }), key: () => "acme" },
@@ -168,7 +168,7 @@ describe("the fields", () => {
     );
   });
 
-  it("leave out what would be never or nothing", () => {
+  it("leave out seconds that would be never or 0", () => {
     const { sluice } = create();
     const ask = asker([{ limiter: sluice.tokenBucket("once", { rate: 0, burst: 1 }) }]);
     expect(fieldsOf(ask())).toEqual({ "RateLimit-Policy": "\"once\";q=1", RateLimit: "\"once\";r=0" });
@@ -191,15 +191,15 @@ describe("the fields", () => {
     });
   });
 
-  it("tell a key as partition where that is wanted, and no key of more than 256 bytes", () => {
+  it("carry a key as partition with sendsKey, up to 256 bytes", () => {
     const { sluice } = create();
     const limiter = sluice.tokenBucket("user", { rate: 1, burst: 10 });
-    const told = (key: string | number | bigint | Uint8Array): unknown => {
-      const [[, parameters]] = parseList(fieldsOf(asker([{ limiter, key: () => key, tellsKey: true }])()).RateLimit);
+    const sent = (key: string | number | bigint | Uint8Array): unknown => {
+      const [[, parameters]] = parseList(fieldsOf(asker([{ limiter, key: () => key, sendsKey: true }])()).RateLimit);
       const pk = (parameters as Map<string, unknown>).get("pk");
       return pk && Buffer.from(pk as ArrayBuffer).toString();
     };
-    expect([told("alice"), told("Zoë"), told(7), told(7n), told(Buffer.from("bytes")), told("")]).toEqual([
+    expect([sent("alice"), sent("Zoë"), sent(7), sent(7n), sent(Buffer.from("bytes")), sent("")]).toEqual([
       "alice",
       "Zoë",
       "7",
@@ -207,15 +207,15 @@ describe("the fields", () => {
       "bytes",
       "",
     ]);
-    expect([told("x".repeat(256))?.toString().length, told("x".repeat(257)), told("x".repeat(2 ** 20))]).toEqual([
+    expect([sent("x".repeat(256))?.toString().length, sent("x".repeat(257)), sent("x".repeat(2 ** 20))]).toEqual([
       256,
       undefined,
       undefined,
     ]);
-    expect(fieldsOf(asker([{ limiter, tellsKey: true }])()).RateLimit).toMatch(/^"user";r=9;t=1$/);
+    expect(fieldsOf(asker([{ limiter, sendsKey: true }])()).RateLimit).toMatch(/^"user";r=9;t=1$/);
   });
 
-  it("refuse at set-up a name that a structured field cannot carry, in the style that would carry it", () => {
+  it("refuse a name that a structured field cannot carry when the guard is made, in the style that would carry it", () => {
     const { sluice } = create();
     for (const name of ["Zoë", "tab\t", "\u{1f600}", "line\nbreak", "\u0000"]) {
       const limiter = sluice.tokenBucket(name, { rate: 1, burst: 1 });
@@ -262,7 +262,7 @@ const kinds: Kind[] = [
 ];
 
 describe("Retry-After", () => {
-  /** The time that the engine's clock takes `ms` for. */
+  /** `ms` as the engine's clock rounds it. */
   const wholeNs = (ms: number): number => Math.round(ms * 1e6) / 1e6;
 
   /** Draws histories, and after every refusal asks again at Retry-After and `earlierMs` before it. */
@@ -327,11 +327,11 @@ describe("Retry-After", () => {
   }
 
   it.each(kinds)("of a %s is the first whole second at which a retry succeeds", (name, make) => {
-    // What a warm-up's stored permits cost is rounded up to a nanosecond: a whole second may come out as the next one.
+    // The cost of stored permits is rounded up to a nanosecond, so a whole second may come out as the next one.
     holds([make], `Retry-After of a ${name}`, name === "warm-up" ? 1000.000001 : 1000);
   });
 
-  it("of several limiters is the first whole second at which all of them let it pass", () => {
+  it("of several limiters is the first whole second at which all of them admit", () => {
     holds([kinds[0][1], kinds[3][1], kinds[5][1]], "Retry-After of several limiters");
   });
 });

@@ -1,4 +1,4 @@
-/** A guard over limiters that answer in promises: those of Redis, alone, together and beside a table's. */
+/** A guard with limiters that answer in promises: those of Redis, alone, together and with those of a table. */
 import { once } from "node:events";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -7,8 +7,8 @@ import { type Answer, type AsyncLimiter, Guard, type GuardOptions, plainReader, 
 import { limitHttp } from "sluice/http/node";
 import { RedisSluice, type RedisSluiceOptions } from "sluice/redis";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import { clients } from "../redis/clients.js";
-import { redisBinary, RedisServer } from "../redis/server.js";
+import { clients } from "../../redis/clients.js";
+import { redisBinary, RedisServer } from "../../redis/server.js";
 
 const SLOW = { rate: 1 / 3600 };
 const closers: (() => unknown)[] = [];
@@ -40,28 +40,33 @@ function guard(options: GuardOptions<PlainRequest>): (request?: PlainRequest) =>
   };
 }
 
-/** A limiter of the test's own: `left` tokens, and what was asked of it. */
+/** A limiter of the test's own, with `left` tokens and a record of its calls. */
 function ownLimiter(name: string, left: number): AsyncLimiter & { asked: string[]; left: number } {
-  return {
+  const own = {
     name,
     left,
-    asked: [],
+    asked: [] as string[],
     limits: [{ rate: 1, burst: 10 }],
-    async consume(key, cost) {
-      this.asked.push(`consume ${String(key)} ${cost}`);
-      const allowed = this.left >= cost;
-      if (allowed) this.left -= cost;
-      return { allowed, limit: 10, remaining: this.left, retryAfterMs: allowed ? 0 : 1000, resetMs: 1000 };
+    async consume(key: unknown, cost: number) {
+      own.asked.push(`consume ${String(key)} ${cost}`);
+      const allowed = own.left >= cost;
+      if (allowed) own.left -= cost;
+      return { allowed, limit: 10, remaining: own.left, retryAfterMs: allowed ? 0 : 1000, resetMs: 1000 };
     },
-    refund(key, cost) {
-      this.asked.push(`refund ${String(key)} ${cost}`);
-      this.left += cost;
+    refund(key: unknown, cost: number) {
+      own.asked.push(`refund ${String(key)} ${cost}`);
+      own.left += cost;
+    },
+    global: {
+      consume: (cost: number) => own.consume("the global bucket", cost),
+      refund: (cost: number) => own.refund("the global bucket", cost),
     },
   };
+  return own;
 }
 
-describe("a guard over limiters that answer in promises", () => {
-  it("asks them one after the other, none after a refusal, and gives back what was taken", async () => {
+describe("a guard with limiters that answer in promises", () => {
+  it("asks them one after the other, none after a refusal, and gives back what it took", async () => {
     const [user, everybody] = [ownLimiter("user", 5), ownLimiter("everybody", 3)];
     const ask = guard({ limits: [{ limiter: user, key: header("user"), cost: 2 }, { limiter: everybody, cost: 2 }] });
     expect(await ask(from({ user: "alice" }))).toMatchObject({
@@ -84,15 +89,22 @@ describe("a guard over limiters that answer in promises", () => {
     expect(everybody.asked).toHaveLength(2);
   });
 
-  it("gives back what was taken when one of them fails, and fails with its error", async () => {
+  it("gives back what it took if one of them fails, and fails with its error", async () => {
     const user = ownLimiter("user", 5);
     const broken = { ...ownLimiter("broken", 5), consume: () => Promise.reject(new Error("broken")) };
-    const ask = guard({ limits: [{ limiter: user }, { limiter: broken }] });
+    const key = (): string => "alice";
+    const ask = guard({ limits: [{ limiter: user }, { limiter: user, key }, { limiter: broken, key }] });
     await expect(ask()).rejects.toThrow("broken");
     expect(user.left).toBe(5);
+    expect(user.asked).toEqual([
+      "consume the global bucket 1",
+      "consume alice 1",
+      "refund the global bucket 1",
+      "refund alice 1",
+    ]);
   });
 
-  it("has a table’s limits beside them, in their turn", async () => {
+  it("may have limits of a table among them, and asks those in their turn", async () => {
     const here = table().tokenBucket("here", { ...SLOW, burst: 2 });
     const there = ownLimiter("there", 1);
     const ask = guard({ limits: [{ limiter: here, key: header("user") }, { limiter: there }] });
@@ -105,7 +117,7 @@ describe("a guard over limiters that answer in promises", () => {
     expect(there.asked).toHaveLength(2);
   });
 
-  it("picks one by the request, and tells its limits", async () => {
+  it("chooses one by the request, and describes its limits", async () => {
     const several: AsyncLimiter = {
       ...ownLimiter("api", 5),
       limits: [{ rate: 1, burst: 10 }, { rate: 2, burst: 100 }],
@@ -118,7 +130,7 @@ describe("a guard over limiters that answer in promises", () => {
     expect(made.decide(from())).toMatchObject({ allowed: true, policy: "here" });
   });
 
-  it("answers 503 if nobody could decide, whatever the limit calls its refusals, and in shadow mode goes on", async () => {
+  it("answers 503 if no decision was possible, whatever its problem type, and in shadow mode proceeds", async () => {
     const away: AsyncLimiter = {
       ...ownLimiter("user", 0),
       consume: async () => ({
@@ -130,7 +142,7 @@ describe("a guard over limiters that answer in promises", () => {
         unavailable: true,
       }),
     };
-    const options = { limits: [{ limiter: away, problem: "abnormal-usage-detected" as const }] };
+    const options = { limits: [{ limiter: away, key: () => "alice", problem: "abnormal-usage-detected" as const }] };
     const answer = await guard(options)();
     expect(answer).toMatchObject({
       allowed: false,
@@ -153,13 +165,20 @@ describe("a guard over limiters that answer in promises", () => {
     });
   });
 
-  it("refuses what is no limiter", async () => {
+  it("refuses an object that is not a limiter", async () => {
     const whole = ownLimiter("user", 1);
     for (
-      const limiter of [{ ...whole, name: 1 }, { ...whole, limits: [] }, { ...whole, consume: undefined }, {
-        ...whole,
-        refund: undefined,
-      }, null]
+      const limiter of [
+        { ...whole, name: 1 },
+        { ...whole, limits: [] },
+        { ...whole, consume: undefined },
+        {
+          ...whole,
+          refund: undefined,
+        },
+        { ...whole, global: undefined },
+        null,
+      ]
     ) {
       expect(() => new Guard({ limits: [{ limiter: limiter as never }] }, plainReader)).toThrow(
         /^"limits\[0\]\.limiter" expected a limiter or a function, got (an object|null)$/,
@@ -177,7 +196,7 @@ describe("a guard over limiters that answer in promises", () => {
   });
 });
 
-describe.skipIf(!redisBinary)("a guard over Redis", () => {
+describe.skipIf(!redisBinary)("a guard with limiters of Redis", () => {
   let server: RedisServer;
   beforeAll(async () => {
     server = await RedisServer.start();
@@ -195,7 +214,7 @@ describe.skipIf(!redisBinary)("a guard over Redis", () => {
     return redis;
   }
 
-  it("tells of each kind of limiter what it tells of the same in a table", async () => {
+  it("describes each kind of limiter as it describes the same in a table", async () => {
     const redis = await create({ local: Sluice.create({ capacity: 1000 }) });
     const sluice = table();
     const bucket = { rate: 0.5, burst: 20 };
@@ -224,7 +243,7 @@ describe.skipIf(!redisBinary)("a guard over Redis", () => {
     }
   });
 
-  it.each(["strict", "leased"])("charges every limit or none, whatever happens at once: %s", async (mode) => {
+  it.each(["strict", "leased"])("charges every limit or none under concurrent requests: %s", async (mode) => {
     const redis = await create({ local: Sluice.create({ capacity: 1000 }) });
     const make = (
       name: string,
@@ -239,7 +258,7 @@ describe.skipIf(!redisBinary)("a guard over Redis", () => {
     const refusedBy = new Set(answers.map(({ allowed, policy }) => (allowed ? undefined : policy)));
     expect(refusedBy.has("everybody")).toBe(true);
     expect(admitted).toBeLessThanOrEqual(50);
-    // Charges that were on their way back may have kept somebody out: he gets in now.
+    // Requests refused while charges were on their way back are admitted now.
     let more = 0;
     for (const user of ["alice", "bob"]) while ((await ask(from({ user }))).allowed) more++;
     expect(admitted + more).toBe(50);
@@ -253,7 +272,7 @@ describe.skipIf(!redisBinary)("a guard over Redis", () => {
     expect((await strict.tokenBucket("everybody", { ...SLOW, burst: 50 }).peek()).remaining).toBe(0);
   });
 
-  it("answers 503 while Redis is gone under closed, and limits again when it is back", async () => {
+  it("answers 503 while Redis is away under onFailure closed, and limits again when it is back", async () => {
     const redis = await create();
     const guarded = limitHttp({
       limits: [{ limiter: redis.tokenBucket("user", { ...SLOW, burst: 2 }), key: () => "alice" }],
@@ -280,7 +299,7 @@ describe.skipIf(!redisBinary)("a guard over Redis", () => {
     expect((await ask()).status).toBe(429);
   });
 
-  it("gives back where it was taken from while this process decides in Redis’ place", async () => {
+  it("gives back to the stand-in what the stand-in decided while Redis is away", async () => {
     const local = table();
     const redis = await create({ onFailure: "local", local, probeMs: 600_000 });
     const limiters = [
@@ -292,7 +311,7 @@ describe.skipIf(!redisBinary)("a guard over Redis", () => {
     expect([(await ask()).allowed, (await ask()).allowed, (await ask()).policy]).toEqual([true, false, "everybody"]);
     await server.restart();
     expect((await limiters[0].peek()).remaining).toBe(4);
-    // Redis never heard of it.
+    // Redis took nothing.
     expect((await (await create()).tokenBucket("user", { ...SLOW, burst: 5 }).peek()).remaining).toBe(5);
   });
 });

@@ -1,4 +1,4 @@
-/** From a request to an answer: what is charged, who is let through or refused, and what the user is told. */
+/** From a request to an answer: what is charged, which requests proceed, and what the user gets to know. */
 import { type Limiter, ManualClock, Sluice } from "sluice";
 import {
   type Answer,
@@ -37,7 +37,7 @@ function from(headers: PlainRequest["headers"] = {}, remoteAddress?: string, url
   return { method: "GET", url, headers, remoteAddress };
 }
 
-/** A guard whose functions all answer at once. */
+/** A guard that answers at once. */
 function guard(options: Options): (request?: PlainRequest) => Answer {
   const made = new Guard(options, plainReader);
   return (request = from()) => {
@@ -79,7 +79,7 @@ describe("a guard", () => {
     expect(ask(from({ user: "bob", tenant: "acme" })).allowed).toBe(true);
   });
 
-  it("takes the cost that is told, request by request", () => {
+  it("takes the cost of each request", () => {
     const { tenant, everybody } = create();
     const ask = guard({
       limits: [{ limiter: tenant, cost: ({ url }) => (url === "/search" ? 5 : 1) }, { limiter: everybody, cost: 2 }],
@@ -98,7 +98,7 @@ describe("a guard", () => {
     expect(left(user)).toBe(3);
   });
 
-  it("picks a limiter by the request, and leaves out limits that do not apply", () => {
+  it("chooses a limiter by the request, and leaves out limits that do not apply", () => {
     const { user, everybody } = create();
     const ask = guard({
       limits: [
@@ -131,7 +131,7 @@ describe("a guard", () => {
     expect([left(user, "alice"), left(user.tier("gold"), "alice"), left(everybody, "all")]).toEqual([2, 28, 97]);
   });
 
-  it("skips what it is told to skip, before anything else", () => {
+  it("asks skip before anything else", () => {
     const { user } = create();
     const ask = guard({
       limits: [{
@@ -169,14 +169,14 @@ describe("a guard", () => {
     });
   });
 
-  it("tells no Retry-After where no retry can succeed", () => {
+  it("sends no Retry-After if no retry can succeed", () => {
     const { user } = create();
     const answer = guard({ limits: [{ limiter: user, cost: 4 }] })();
     expect(answer).toMatchObject({ allowed: false, status: 429, decision: { retryAfterMs: Infinity } });
     expect(answer.fields).not.toContain("Retry-After");
   });
 
-  it("calls the hook with every refusal and its request, and waits for it if it promises", async () => {
+  it("calls onLimited with every refusal and its request, and waits for its promise", async () => {
     const { user } = create();
     const calls: [string, Answer][] = [];
     const options: Options = {
@@ -206,7 +206,7 @@ describe("a guard", () => {
     expect(done).toBe(true);
   });
 
-  it("answers with a response of the user, with the fields of its own", () => {
+  it("answers with a response of the user, and keeps its own fields", () => {
     const { user } = create();
     const limits = [{ limiter: user, cost: 3 }];
     const ask = guard({
@@ -240,7 +240,7 @@ describe("a guard", () => {
     );
   });
 
-  it("waits for a response of the user that is promised, and reports that one", async () => {
+  it("waits for a promised response of the user, and reports it", async () => {
     const { user } = create();
     const reported: Answer[] = [];
     const made = new Guard<PlainRequest>({
@@ -261,13 +261,17 @@ describe("a guard", () => {
     [{ status: 42 }, "\"respond().status\" expected an integer from 200 to 599, got 42"],
     [{ status: NaN }, "\"respond().status\" expected an integer from 200 to 599, got NaN"],
     [{ status: "429" as never }, "\"respond().status\" expected an integer from 200 to 599, got \"429\""],
+    [
+      { content: "text/plain" } as never,
+      "\"respond()\" has no option \"content\"; did you mean \"contentType\"?",
+    ],
     [{ body: 5 as never }, "\"respond().body\" expected a string, got 5"],
     [
       { contentType: "text/plain\r\nSet-Cookie: a=b" },
       "\"respond().contentType\" expected a media type, got \"text/plain\\r\\nSet-Cookie: a=b\"",
     ],
     [{ contentType: 1 as never }, "\"respond().contentType\" expected a media type, got 1"],
-  ])("refuses a response of the user that no server could send, %#", async (own, message) => {
+  ])("throws for a response of the user that no server could send, %#", async (own, message) => {
     const { user } = create();
     const options = { limits: [{ limiter: user, cost: 4 }] };
     expect(() => guard({ ...options, respond: () => own })()).toThrow(message);
@@ -275,7 +279,7 @@ describe("a guard", () => {
       .toThrow(message);
   });
 
-  it("in shadow mode decides, counts, tells and reports, and refuses nobody", () => {
+  it("in shadow mode decides, counts, sends fields and reports, and refuses no request", () => {
     const { sluice, user } = create();
     const reported: Answer[] = [];
     const ask = guard({
@@ -310,7 +314,7 @@ describe("lists", () => {
   const client = clientAddress({ hops: 1, ipv6Prefix: 32 });
   const by = (address: string): PlainRequest => from({ "x-forwarded-for": address, user: "alice" }, "10.0.0.1");
 
-  it("let through by address, uncounted, and refuse with 403, uncounted, which wins", () => {
+  it("admit by address uncounted, and refuse with 403 uncounted; a denied address is refused even if it is allowed", () => {
     const { user } = create();
     const ask = guard({
       limits: [{ limiter: user, key: client }],
@@ -338,14 +342,14 @@ describe("lists", () => {
     expect(left(user, "203.0.113.8")).toBe(3);
   });
 
-  it("know the peers on a Unix socket", () => {
+  it("name the peers on a Unix socket unix", () => {
     const { user } = create();
     const ask = guard({ limits: [{ limiter: user }], client: clientAddress(), allow: { addresses: ["unix"] } });
     expect(ask(from()).decision).toBeUndefined();
     expect(ask(from({}, "127.0.0.1")).decision).toBeDefined();
   });
 
-  it("refuse whoever has hung up, and let nobody through for it", () => {
+  it("deny a peer that has disconnected, and never allow it", () => {
     const { user } = create();
     const denying = guard({
       limits: [{ limiter: user }],
@@ -361,7 +365,7 @@ describe("lists", () => {
     expect(allowing(from({}, "gone")).decision).toBeDefined();
   });
 
-  it("let through and refuse by the key of any limit", () => {
+  it("admit and refuse by the key of any limit; a denied key is refused even if it is allowed", () => {
     const { user, tenant } = create();
     const ask = guard({
       limits: [{ limiter: tenant, key: header("tenant") }, { limiter: user, key: header("user") }],
@@ -377,7 +381,7 @@ describe("lists", () => {
     expect([left(tenant, "acme"), left(user, "alice")]).toEqual([9, 2]);
   });
 
-  it("tell numbers, bigints and strings apart", () => {
+  it("separate numbers, bigints and strings", () => {
     const { user } = create();
     const ask = (key: string | number | bigint): number =>
       guard({ limits: [{ limiter: user, key: () => key }], deny: { keys: [1, "2", 3n] } })().status;
@@ -385,7 +389,7 @@ describe("lists", () => {
   });
 });
 
-describe("functions that promise", () => {
+describe("functions that return promises", () => {
   const later = <Value>(value: Value): Promise<Value> => Promise.resolve().then(() => value);
 
   it("may be any of them", async () => {
@@ -406,7 +410,7 @@ describe("functions that promise", () => {
     expect([left(user, "alice"), left(everybody)]).toEqual([1, 97]);
   });
 
-  it("may promise by any thenable", async () => {
+  it("may return any thenable", async () => {
     const { user } = create();
     const soon = <Value>(value: Value): PromiseLike<Value> => ({ then: (resolve: any) => resolve(value) });
     const made = new Guard<PlainRequest>({
@@ -421,18 +425,22 @@ describe("functions that promise", () => {
     }
   });
 
-  it("are called once each", async () => {
+  it("are called once for each request", async () => {
     const { user, everybody } = create();
     const calls: string[] = [];
-    const told = <Value>(name: string, value: Value) => (): Value => {
+    const noting = <Value>(name: string, value: Value) => (): Value => {
       calls.push(name);
       return value;
     };
     const made = new Guard<PlainRequest>({
       limits: [
-        { limiter: told("limiter 0", user), key: told("key 0", later("alice")), cost: told("cost 0", 1) },
-        { limiter: told("limiter 1", later(everybody)), key: told("key 1", "all"), cost: told("cost 1", later(1)) },
-        { limiter: everybody, key: told("key 2", "x"), cost: told("cost 2", later(1)) },
+        { limiter: noting("limiter 0", user), key: noting("key 0", later("alice")), cost: noting("cost 0", 1) },
+        {
+          limiter: noting("limiter 1", later(everybody)),
+          key: noting("key 1", "all"),
+          cost: noting("cost 1", later(1)),
+        },
+        { limiter: everybody, key: noting("key 2", "x"), cost: noting("cost 2", later(1)) },
       ],
     }, plainReader);
     await made.decide(from());
@@ -462,17 +470,17 @@ describe("functions that promise", () => {
           throw new Error("lost");
         }),
     }]],
-    ["at once beside one that promised", [{ limiter: null as never, key: () => later("alice") }, {
+    ["at once, after one that promised", [{ limiter: null as never, key: () => later("alice") }, {
       limiter: null as never,
       key: () => {
         throw new Error("lost");
       },
     }]],
-    ["later beside one that throws later", [{ limiter: null as never, key: () => Promise.reject(new Error("lost")) }, {
+    ["later, like another one", [{ limiter: null as never, key: () => Promise.reject(new Error("lost")) }, {
       limiter: null as never,
       cost: () => Promise.reject(new Error("lost")),
     }]],
-  ])("that throw %s lose the decision and take nothing", async (_, limits) => {
+  ])("that throw %s make the decision fail and take nothing", async (_, limits) => {
     const { user } = create();
     const made = new Guard<PlainRequest>(
       { limits: limits!.map((limit) => ({ ...limit, limiter: user })) },
@@ -483,7 +491,7 @@ describe("functions that promise", () => {
   });
 });
 
-describe("what functions of the user give", () => {
+describe("the answers of the user's functions", () => {
   it.each<[string, (user: Limiter) => Options["limits"][0], string]>([
     [
       "key",
@@ -526,19 +534,19 @@ describe("what functions of the user give", () => {
       (user) => ({ limiter: () => open[0].tokenBucket("Zoë", { rate: 1, burst: user.burst }) }),
       "\"limits[1].limiter\" expected a limiter with a name of printable ASCII, which 'draft-11' headers carry, got \"Zoë\"",
     ],
-  ])("as %s is checked, and nothing was taken", (_, limit, message) => {
+  ])("are checked before anything is taken: %s, %#", (_, limit, message) => {
     const { user, everybody } = create();
     const made = new Guard<PlainRequest>({ limits: [{ limiter: everybody }, limit(user)] }, plainReader);
     expect(() => made.decide(from())).toThrow(message);
     expect([left(user), left(everybody)]).toEqual([3, 100]);
   });
 
-  it("may be keys of any length and kind", () => {
+  it("may be keys of any length and type", () => {
     const { user } = create();
     for (
       const key of ["", "x".repeat(2 ** 20), "\ud800", "__proto__", "Zoë", -0, 1e300, 2n ** 70n, new Uint8Array(3)]
     ) {
-      const ask = guard({ limits: [{ limiter: user, key: () => key, tellsKey: true }], allow: { keys: ["z"] } });
+      const ask = guard({ limits: [{ limiter: user, key: () => key, sendsKey: true }], allow: { keys: ["z"] } });
       expect([ask(), ask(), ask(), ask()].map(({ allowed }) => allowed)).toEqual([true, true, true, false]);
     }
   });
@@ -549,7 +557,20 @@ describe("options", () => {
     [() => null, "\"options\" expected an object, got null"],
     [() => ({}), "\"limits\" expected an array of one { limiter, key?, cost? } or more, got undefined"],
     [() => ({ limits: [] }), "\"limits\" expected an array of one { limiter, key?, cost? } or more, got an array"],
-    [(user) => ({ limits: [user] }), "\"limits[0].limiter\" expected a limiter or a function, got undefined"],
+    [
+      (user) => ({ limits: [{ limiter: user, keyGenerator: () => "alice" }] }),
+      "\"limits[0]\" has no option \"keyGenerator\"; did you mean \"key\"?",
+    ],
+    [
+      (user) => ({ limits: [{ limiter: user }], header: "none" }),
+      "\"options\" has no option \"header\"; did you mean \"headers\"?",
+    ],
+    [
+      (user) => ({ limits: [{ limiter: user }], deny: { address: ["10.0.0.1"] } }),
+      "\"deny\" has no option \"address\"; did you mean \"addresses\"?",
+    ],
+    [(user) => ({ limits: [user] }), "\"limits[0]\" has no option"],
+    [() => ({ limits: [{}] }), "\"limits[0].limiter\" expected a limiter or a function, got undefined"],
     [() => ({ limits: [null] }), "\"limits[0]\" expected an object, got null"],
     [() => ({ limits: [{ limiter: "user" }] }), "\"limits[0].limiter\" expected a limiter or a function, got \"user\""],
     [(user) => ({ limits: [{ limiter: user, key: "alice" }] }), "\"limits[0].key\" expected a function, got \"alice\""],
@@ -566,7 +587,7 @@ describe("options", () => {
       `"limits[0].problem" expected 'quota-exceeded', 'temporary-reduced-capacity', 'abnormal-usage-detected', got "too-much"`,
     ],
     [(user) => ({ limits: [{ limiter: user, problem: "__proto__" }] }), "\"limits[0].problem\" expected"],
-    [(user) => ({ limits: [{ limiter: user, tellsKey: 1 }] }), "\"limits[0].tellsKey\" expected true or false, got 1"],
+    [(user) => ({ limits: [{ limiter: user, sendsKey: 1 }] }), "\"limits[0].sendsKey\" expected true or false, got 1"],
     [
       (user) => ({ limits: [{ limiter: user }, { limiter: create().user }] }),
       "\"limits[1].limiter\" expected a limiter of the same Sluice as the others, got \"user\" of another",
@@ -585,15 +606,15 @@ describe("options", () => {
     ],
     [
       (user) => ({ limits: [{ limiter: user }], allow: { addresses: ["10.0.0.1"] } }),
-      "\"client\" expected clientAddress(...), by which \"allow.addresses\" knows who asks, got undefined",
+      "\"client\" expected clientAddress(...), which \"allow.addresses\" needs, got undefined",
     ],
     [
       (user) => ({ limits: [{ limiter: user }], deny: ["10.0.0.1"], client: clientAddress() }),
-      "\"deny\" expected { addresses?, keys? }, got an array",
+      "\"deny\" expected an object, got an array",
     ],
     [
       (user) => ({ limits: [{ limiter: user }], deny: { addresses: ["10.0.0.1", "x"] }, client: clientAddress() }),
-      "\"deny.addresses[1]\" expected an IP address, a range as \"10.0.0.0/8\", or \"unix\", got \"x\"",
+      "\"deny.addresses[1]\" expected an IP address, a range such as \"10.0.0.0/8\", or \"unix\", got \"x\"",
     ],
     [
       (user) => ({ limits: [{ limiter: user }], deny: { keys: "mallory" } }),
@@ -603,7 +624,7 @@ describe("options", () => {
       (user) => ({ limits: [{ limiter: user }], deny: { keys: [new Uint8Array(1)] } }),
       "\"deny.keys[0]\" expected a string, number or bigint, got an object",
     ],
-  ])("%# that are wrong are refused at set-up", (options, message) => {
+  ])("%# that are wrong are refused when the guard is made", (options, message) => {
     const { user } = create();
     expect(() => new Guard(options(user) as Options, plainReader)).toThrow(message);
   });

@@ -1,10 +1,10 @@
-/** Whose request it is: one canonical form for an address, and no belief in what anybody may have written. */
+/** The client of a request: one canonical form for an address, and no trust in headers that anyone could have sent. */
 import fc from "fast-check";
 import ipaddr from "ipaddr.js";
 import { clientAddress, type ClientRule, plainReader, type PlainRequest } from "sluice/http";
 import { describe, expect, it } from "vitest";
-import { peerAddress } from "../../src/http/client/reader.js";
-import { announceSeed } from "../threads/crew.js";
+import { peerAddress } from "../../../src/http/client/reader.js";
+import { announceSeed } from "../../threads/crew.js";
 
 /** The key of a request from `remoteAddress` with these headers. */
 function keyOf(rule: ClientRule, remoteAddress: string | undefined, headers: PlainRequest["headers"] = {}): string {
@@ -32,12 +32,12 @@ describe("the key of an address", () => {
     ["fe80::1%eth0", "fe80::/56"],
     ["fe80::1%25", "fe80::/56"],
     ["::1", "::/56"],
-    // Neither is the mapped range: an address of its own.
+    // Neither is in the mapped range: an address of its own.
     ["::203.0.113.7", "::/56"],
     ["64:ff9b:1::203.0.113.7", "64:ff9b:1::/56"],
   ])("%s is %s", (address, key) => {
     expect(keyOf({}, address)).toBe(key);
-    // The second time it is remembered.
+    // The second answer comes from the cache.
     const client = clientAddress();
     for (let i = 0; i < 2; i++) {
       expect(client({ method: "GET", url: "/", headers: {}, remoteAddress: address }, plainReader)).toBe(key);
@@ -88,7 +88,7 @@ describe("the key of an address", () => {
     );
   });
 
-  it("of an IPv4 client is the same by the plain, the mapped and the translated address, whatever the prefix", () => {
+  it("of an IPv4 client is the same for the plain, the mapped and the translated address, whatever the prefix", () => {
     const seed = announceSeed("IPv4 in IPv6");
     fc.assert(
       fc.property(fc.ipV4(), fc.integer({ min: 32, max: 128 }), (text, ipv6Prefix) => {
@@ -102,7 +102,7 @@ describe("the key of an address", () => {
     );
   });
 
-  it("on a Unix socket is one for all peers, if no proxy tells another", () => {
+  it("on a Unix socket is the same for all peers, unless a proxy reports another", () => {
     expect(keyOf({}, undefined)).toBe("unix");
     expect(keyOf({}, undefined, forwardedFor("203.0.113.7"))).toBe("unix");
     expect(keyOf({ hops: 1 }, undefined, forwardedFor("203.0.113.7"))).toBe("203.0.113.7");
@@ -111,7 +111,7 @@ describe("the key of an address", () => {
     expect(keyOf({ trusted: ["unix"] }, "10.0.0.1", forwardedFor("203.0.113.7"))).toBe("10.0.0.1");
   });
 
-  it("of a peer that has hung up is known by nobody, and believed by nobody", () => {
+  it("of a peer that has disconnected is gone, and it is never trusted", () => {
     const [remoteAddress, localAddress] = ["203.0.113.7", "127.0.0.1"];
     expect(peerAddress({ remoteAddress, localAddress })).toBe(remoteAddress);
     expect(peerAddress({ localAddress })).toBe("gone");
@@ -123,7 +123,7 @@ describe("the key of an address", () => {
 });
 
 describe("behind proxies", () => {
-  it("no header is read that nobody said to believe", () => {
+  it("no header is read unless the rule says so", () => {
     const headers = { "x-forwarded-for": "198.51.100.1", forwarded: "for=198.51.100.1", "x-real-ip": "198.51.100.1" };
     expect(keyOf({}, "10.0.0.1", headers)).toBe("10.0.0.1");
     expect(keyOf({ hops: 0 }, "10.0.0.1", headers)).toBe("10.0.0.1");
@@ -135,9 +135,9 @@ describe("behind proxies", () => {
     ["two hops are the last but one", { hops: 2 }, "198.51.100.1, 203.0.113.7, 10.0.0.2", "203.0.113.7"],
     ["fewer entries than hops end at the first", { hops: 3 }, "203.0.113.7, 10.0.0.2", "203.0.113.7"],
     ["no entry leaves the peer", { hops: 1 }, "", "10.0.0.1"],
-    ["spaces and tabs are of no account", { hops: 1 }, "198.51.100.1,\t 203.0.113.7 \t", "203.0.113.7"],
+    ["spaces and tabs are ignored", { hops: 1 }, "198.51.100.1,\t 203.0.113.7 \t", "203.0.113.7"],
     ["repeated headers are one list", { hops: 2 }, ["198.51.100.1, 203.0.113.7", "10.0.0.2"], "203.0.113.7"],
-    ["a port is no part of it", { hops: 1 }, "203.0.113.7:4711", "203.0.113.7"],
+    ["a port is dropped", { hops: 1 }, "203.0.113.7:4711", "203.0.113.7"],
     ["IPv6 may stand bare", { hops: 1 }, "2001:db8:0:1ff::1", "2001:db8:0:100::/56"],
     ["IPv6 may stand in brackets, with a port", { hops: 1 }, "[2001:db8:0:1ff::1]:4711", "2001:db8:0:100::/56"],
     ["a mapped address is IPv4", { hops: 1 }, "::ffff:203.0.113.7", "203.0.113.7"],
@@ -173,7 +173,7 @@ describe("behind proxies", () => {
     }
   });
 
-  it("another header than X-Forwarded-For may be the one", () => {
+  it("the rule may name another header than X-Forwarded-For", () => {
     const headers = { "cf-connecting-ip": "203.0.113.7", "x-forwarded-for": "198.51.100.1" };
     expect(keyOf({ hops: 1, header: "CF-Connecting-IP" }, "10.0.0.1", headers)).toBe("203.0.113.7");
   });
@@ -191,7 +191,7 @@ describe("behind proxies", () => {
     ["an obfuscated port", "for=\"203.0.113.7:_p0rt\"", "203.0.113.7"],
     ["quoted pairs", "for=\"\\2\\0\\3.0.113.7\"", "203.0.113.7"],
     ["commas and semicolons in quotes", "for=203.0.113.7;host=\"a,for=198.51.100.1;b\"", "203.0.113.7"],
-    ["escaped quotes beside it", "for=203.0.113.7;host=\"\\\",for=198.51.100.1\\\"\"", "203.0.113.7"],
+    ["escaped quotes after it", "for=203.0.113.7;host=\"\\\",for=198.51.100.1\\\"\"", "203.0.113.7"],
     ["an unclosed quote to the left", "for=\"198.51.100.1, for=203.0.113.7", "203.0.113.7"],
     ["\"unknown\": the peer", "for=unknown", "10.0.0.1"],
     ["an obfuscated name: the peer", "for=_hidden", "10.0.0.1"],
@@ -248,7 +248,7 @@ describe("behind proxies", () => {
     ).toBe("10.0.0.2");
   });
 
-  it("whatever a client puts to the left of what the proxies append changes nothing", () => {
+  it("nothing that a client sends left of the entries of the proxies changes the client", () => {
     const seed = announceSeed("left of the proxies");
     const garbage = fc.oneof(
       fc.string({ unit: fc.constantFrom(..."\",;=\\ []:.for1") }),
@@ -269,8 +269,8 @@ describe("behind proxies", () => {
     );
   });
 
-  it("gives only addresses that the header named or the peer, and never throws", () => {
-    const seed = announceSeed("what a header named");
+  it("gives only addresses of the header or the peer, and never throws", () => {
+    const seed = announceSeed("addresses of a header");
     const value = fc.string({ unit: fc.constantFrom(..."\",;=\\ []:.%/fFor12a\t\u00e9\ud800") });
     fc.assert(
       fc.property(
@@ -307,39 +307,39 @@ describe("a rule", () => {
     [{ hops: 1.5 }, "\"hops\" expected an integer from 0 to 100, got 1.5"],
     [{ hops: "1" }, "\"hops\" expected an integer from 0 to 100, got \"1\""],
     [{ hops: NaN }, "\"hops\" expected an integer from 0 to 100, got NaN"],
-    [{ hops: 1, trusted: ["10.0.0.0/8"] }, "\"trusted\" expected nothing beside \"hops\", got both"],
-    [
-      { header: "forwarded" },
-      "\"header\" expected \"hops\" or \"trusted\" with it, which say how far to believe it, got \"forwarded\" alone",
-    ],
+    [{ hops: 1, trusted: ["10.0.0.0/8"] }, "\"rule\" expected either \"hops\" or \"trusted\", got both"],
+    [{ header: "forwarded" }, "\"header\" expected \"hops\" or \"trusted\" with it, got neither"],
+    [{ hop: 1 }, "\"rule\" has no option \"hop\"; did you mean \"hops\"?"],
+    [{ trustedProxies: [] }, "\"rule\" has no option \"trustedProxies\"; did you mean \"trusted\"?"],
+    [["10.0.0.0/8"], "\"rule\" expected an object, got an array"],
     [{ hops: 1, header: "x y" }, "\"header\" expected a header name, got \"x y\""],
     [{ hops: 1, header: 7 }, "\"header\" expected a header name, got 7"],
     [{ trusted: "10.0.0.0/8" }, "\"trusted\" expected an array of IP addresses and ranges, got \"10.0.0.0/8\""],
     [
       { trusted: ["unix", "loopback"] },
-      "\"trusted[1]\" expected an IP address, a range as \"10.0.0.0/8\", or \"unix\", got \"loopback\"",
+      "\"trusted[1]\" expected an IP address, a range such as \"10.0.0.0/8\", or \"unix\", got \"loopback\"",
     ],
     [
       { trusted: ["10.0.0.0/33"] },
-      "\"trusted[0]\" expected an IP address, a range as \"10.0.0.0/8\", or \"unix\", got \"10.0.0.0/33\"",
+      "\"trusted[0]\" expected an IP address, a range such as \"10.0.0.0/8\", or \"unix\", got \"10.0.0.0/33\"",
     ],
     [
       { trusted: ["::ffff:10.0.0.0/95"] },
-      "\"trusted[0]\" expected an IP address, a range as \"10.0.0.0/8\", or \"unix\", got \"::ffff:10.0.0.0/95\"",
+      "\"trusted[0]\" expected an IP address, a range such as \"10.0.0.0/8\", or \"unix\", got \"::ffff:10.0.0.0/95\"",
     ],
     [
       { trusted: ["10.0.0.0/8/8"] },
-      "\"trusted[0]\" expected an IP address, a range as \"10.0.0.0/8\", or \"unix\", got \"10.0.0.0/8/8\"",
+      "\"trusted[0]\" expected an IP address, a range such as \"10.0.0.0/8\", or \"unix\", got \"10.0.0.0/8/8\"",
     ],
     [
       { trusted: ["10.0.0.0/-1"] },
-      "\"trusted[0]\" expected an IP address, a range as \"10.0.0.0/8\", or \"unix\", got \"10.0.0.0/-1\"",
+      "\"trusted[0]\" expected an IP address, a range such as \"10.0.0.0/8\", or \"unix\", got \"10.0.0.0/-1\"",
     ],
-    [{ trusted: [10] }, "\"trusted[0]\" expected an IP address, a range as \"10.0.0.0/8\", or \"unix\", got 10"],
+    [{ trusted: [10] }, "\"trusted[0]\" expected an IP address, a range such as \"10.0.0.0/8\", or \"unix\", got 10"],
     [{ ipv6Prefix: 31 }, "\"ipv6Prefix\" expected an integer from 32 to 128, got 31"],
     [{ ipv6Prefix: 129 }, "\"ipv6Prefix\" expected an integer from 32 to 128, got 129"],
     [{ ipv6Prefix: true }, "\"ipv6Prefix\" expected an integer from 32 to 128, got true"],
-  ])("%j is refused at set-up", (rule, message) => {
+  ])("%j is refused when it is made", (rule, message) => {
     expect(() => clientAddress(rule as ClientRule)).toThrow(message);
   });
 });
