@@ -4,7 +4,8 @@
 import { performance } from "node:perf_hooks";
 import { type Limiter, ManualClock, Sluice } from "sluice";
 import { afterEach, describe, expect, it, vi } from "vitest";
-import { Clock, ClockCell, monotonicNs } from "../../src/engine/clock.js";
+import { ClockCell } from "../../src/engine/clock-cell.js";
+import { Clock, monotonicNs } from "../../src/engine/clock.js";
 
 describe("a manual clock", () => {
   it("stands still until it is moved", () => {

@@ -1,9 +1,8 @@
 // The table and its limiters, as a user sees them.
 
 import type { Reservation } from "../bucket/reservation.js";
-import type { ManualClock } from "../clock.js";
-import { ManualClock as Manual } from "../clock.js";
 import { checkInteger, checkOptions, closed, SluiceError, unexpected } from "../errors.js";
+import { ManualClock } from "../manual-clock.js";
 import type {
   Definition,
   FixedWindowOptions,
@@ -101,7 +100,7 @@ export class Sluice {
     if (!whenFullChoices.includes(whenFull)) {
       throw unexpected("whenFull", "'evict', 'deny' or 'allow'", whenFull, "string");
     }
-    if (clock !== "precise" && clock !== "coarse" && !(clock instanceof Manual)) {
+    if (clock !== "precise" && clock !== "coarse" && !(clock instanceof ManualClock)) {
       throw unexpected("clock", "'precise', 'coarse' or a ManualClock", clock, "string");
     }
     const made = new Sluice(Table.create({ capacity, lineCapacity, maxThreads, whenFull, clock }));

@@ -1,7 +1,7 @@
 // Defining policies: a name, a kind and limits become a record of the table,
 // once; after that every thread finds it there.
 
-import { wholeNanoseconds } from "../clock.js";
+import { wholeNanoseconds } from "../clock-cell.js";
 import { shown, SluiceError } from "../errors.js";
 import type { Table } from "../table/table.js";
 import type { Definition } from "./algorithms.js";

@@ -1,7 +1,7 @@
 // Policies: named, appended to the table once, seen by every thread. A record
 // never moves, so the kernel knows a policy by the address of its record.
 
-import { wholeNanoseconds } from "../clock.js";
+import { wholeNanoseconds } from "../clock-cell.js";
 import { SluiceError } from "../errors.js";
 import type { Table } from "../table/table.js";
 import { checkLimit, type Kind, kindOf } from "./kinds.js";

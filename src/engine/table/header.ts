@@ -2,7 +2,8 @@
 // before it attaches, and the words that threads share: the clock cell, the
 // ticker's turn and the number of policies. assembly/layout.ts draws it.
 
-import { ClockCell, type ClockKind, clockKinds } from "../clock.js";
+import { ClockCell } from "../clock-cell.js";
+import { type ClockKind, clockKinds } from "../clock.js";
 import { shown, SluiceError } from "../errors.js";
 import { kernelConstants, type KernelNumbers, type SharedMemory } from "./kernel.js";
 import { Views } from "./views.js";

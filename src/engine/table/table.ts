@@ -3,8 +3,10 @@
 
 import { getRandomValues } from "node:crypto";
 import { getEnvironmentData, isMainThread, setEnvironmentData, threadId } from "node:worker_threads";
-import { Clock, type ClockCell, ManualClock, monotonicNs } from "../clock.js";
+import type { ClockCell } from "../clock-cell.js";
+import { Clock, monotonicNs } from "../clock.js";
 import { SluiceError } from "../errors.js";
+import { ManualClock } from "../manual-clock.js";
 import { Header, headerOf, type SluiceHandle, type WhenFull } from "./header.js";
 import { instantiate, type Kernel, kernelConstants, type SharedMemory } from "./kernel.js";
 import { Scratch } from "./scratch.js";

@@ -3,8 +3,8 @@
 
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { ManualClock } from "../../../src/engine/clock.js";
 import { define, Sluice } from "../../../src/engine/limiter/sluice.js";
+import { ManualClock } from "../../../src/engine/manual-clock.js";
 import type { Policy } from "../../../src/engine/policy/policy.js";
 import { type Key, putKey } from "../../../src/engine/table/key.js";
 import { announceSeed, Crew, startWorker, sum } from "../../threads/crew.js";

@@ -4,8 +4,8 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { Bucket } from "../../../src/engine/bucket/bucket.js";
-import { ManualClock } from "../../../src/engine/clock.js";
 import { define, Sluice } from "../../../src/engine/limiter/sluice.js";
+import { ManualClock } from "../../../src/engine/manual-clock.js";
 import type { Policy } from "../../../src/engine/policy/policy.js";
 import { every, perDay, perHour, perMinute } from "../../../src/engine/policy/rate.js";
 import { firstPiece, type Limits, nextPiece, type Piece, type ScaleLimits } from "../../../src/engine/policy/scale.js";
