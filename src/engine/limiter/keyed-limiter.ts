@@ -163,7 +163,8 @@ export class KeyedLimiter {
     const { signal, timeoutMs, maxWaiters } = checkWait(options);
     const nowMs = this.#clock.now();
     const waiting = maxWaiters === Infinity ? 0 : this.#waiters.count(this.#bucket);
-    if (waiting >= maxWaiters && !this.#bucket.decide(0, cost, nowMs)) {
+    if (waiting >= maxWaiters) {
+      if (this.#bucket.decide(this.#bucket.table.at.CONSUME, cost, nowMs)) return undefined;
       throw crowded(this.#bucket.policy.name, cost, waiting, maxWaiters);
     }
     const reservation = this.#granted(cost, timeoutMs, nowMs);
