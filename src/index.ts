@@ -1,10 +1,11 @@
 export type { Decision } from "./engine/bucket/decision.js";
 export type { Reservation } from "./engine/bucket/reservation.js";
 export { SluiceError, type SluiceErrorCode } from "./engine/errors.js";
-export type { GroupDecision, Part } from "./engine/limiter/all.js";
-export { Hierarchy, type Keys } from "./engine/limiter/hierarchy.js";
+export { type GroupDecision, type GroupReservation, Hierarchy, type Keys } from "./engine/limiter/all.js";
+export type { ReserveOptions, WaitAllOptions, WaitOptions, WaitSyncOptions } from "./engine/limiter/call-options.js";
+export type { Entry } from "./engine/limiter/entries.js";
 export { KeyedLimiter } from "./engine/limiter/keyed-limiter.js";
-export { Limiter, type LimiterStats, type ReserveOptions, type WaitOptions } from "./engine/limiter/limiter.js";
+export { Limiter, type LimiterStats } from "./engine/limiter/limiter.js";
 export { type AuditReport, Sluice, type SluiceOptions, type SluiceStats } from "./engine/limiter/sluice.js";
 export { ManualClock } from "./engine/manual-clock.js";
 export type {

@@ -2,8 +2,8 @@
 // table's limiter, but that every call is one round trip and answers a promise.
 
 import { checkCost, checkDuration, checkOptions, closed, SluiceError } from "../engine/errors.js";
-import { checkWait } from "../engine/limiter/keyed-limiter.js";
-import type { Limiter, ReserveOptions, WaitOptions } from "../engine/limiter/limiter.js";
+import { checkWait, type ReserveOptions, type WaitOptions } from "../engine/limiter/call-options.js";
+import type { Limiter } from "../engine/limiter/limiter.js";
 import type { Key } from "../engine/table/key.js";
 import { crowded, refused } from "../engine/waiting/refusal.js";
 import type { Reply } from "./connection/caller.js";

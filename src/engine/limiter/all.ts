@@ -1,76 +1,36 @@
 // All or nothing over several limiters: per user, per tenant, global.
 //
-// The parts are charged in order, each exactly; when one refuses, those before
-// it get back what they gave, which leaves no charge behind. Nobody is ever
-// admitted too much. For the moment between, some hundred nanoseconds, another
-// call may be refused by a charge that is about to be taken back: a group may
-// so admit a little less under contention, never more.
+// The entries are charged in order. If one refuses, those before it get back
+// what they gave, which leaves no charge behind: a group never admits too much.
+// Between a charge and its return, some hundred nanoseconds, another call may be
+// refused by it: under contention a group may admit a little less.
 //
-// A reservation charges every part as of the one moment at which all of them
-// have room, so that the parts act together; until then it keeps others from
-// the parts that would have had room before.
+// A reservation charges every entry as of the first moment at which all of them
+// have room. Until then it keeps other calls from entries that have room before.
 
-import { Bucket, type DueAt } from "../bucket/bucket.js";
 import type { Decision } from "../bucket/decision.js";
 import type { Reservation } from "../bucket/reservation.js";
-import { checkCost, checkDuration, checkOptions, shown, SluiceError } from "../errors.js";
+import { checkCost, shown, type SluiceError } from "../errors.js";
+import { checkOptions } from "../options.js";
 import type { Key } from "../table/key.js";
-import type { Table } from "../table/table.js";
+import { refused } from "../waiting/refusal.js";
 import { sleepUntil } from "../waiting/sleep.js";
-import { type Limiter, policyOf, type ReserveOptions } from "./limiter.js";
+import { checkWaitAll, maxWaitOf, type ReserveOptions, type WaitAllOptions } from "./call-options.js";
+import { type Charge, chargesOf, type Entry } from "./entries.js";
+import { type Limiter, policyOf } from "./limiter.js";
 
-/** A limiter, its key (left out: its global bucket), and the cost (1 if left out). */
-export type Part = readonly [limiter: Limiter, key?: Key | undefined, cost?: number];
-
-/** The answer of the part that refused; if all admit, of the one with the fewest tokens left. */
+/** The answer of the entry that refused; if all admit, of the one with the fewest tokens left. */
 export interface GroupDecision extends Decision {
-  /** Name of the first limiter that refused. */
+  /** Name of the first limiter that refused; undefined if all admit. */
   readonly refusedBy?: string;
-  /** The part that answers: the first that refused, or the one with the fewest tokens left. */
-  readonly partIndex: number;
+  /** Index of the entry that answers: the first that refused, or the one with the fewest tokens left. */
+  readonly entryIndex: number;
 }
 
-interface Charge {
-  readonly bucket: Bucket;
-  /** Which part it is, or the first one of several for the same bucket. */
-  readonly partIndex: number;
-  cost: number;
-  dueAt: DueAt | undefined;
-  /** What it took: the cost, and what would have overflowed until a reservation acts. */
-  taken: number;
-}
-
-/** What is to be charged, bucket by bucket. Throws if a part is not one, or if two belong to different tables. */
-function chargesOf(parts: readonly Part[]): Charge[] {
-  if (!Array.isArray(parts) || parts.length === 0) {
-    throw new TypeError(`"parts" expected an array of [limiter, key?, cost?], got ${shown(parts)}`);
-  }
-  let table: Table | undefined;
-  const charges: Charge[] = [];
-  parts.forEach((part: Part, i) => {
-    const policy = Array.isArray(part) ? policyOf(part[0]) : undefined;
-    if (!policy) {
-      throw new TypeError(
-        `"parts[${i}]" expected [limiter, key?, cost?], got ${shown(Array.isArray(part) ? part[0] : part)}`,
-      );
-    }
-    table ??= policy.table;
-    if (policy.table !== table) {
-      throw new RangeError(
-        `"parts[${i}]" expected a limiter of the same Sluice as the others, got ${
-          JSON.stringify(policy.name)
-        } of another`,
-      );
-    }
-    const [, key, cost = 1] = part;
-    checkCost(cost);
-    const bucket = new Bucket(policy, key);
-    // The same bucket twice is asked once for both costs.
-    const same = charges.find((each) => each.bucket.isSame(bucket));
-    if (same) checkCost(same.cost += cost);
-    else charges.push({ bucket, partIndex: i, cost, dueAt: undefined, taken: 0 });
-  });
-  return charges;
+/** A reservation of several limiters, which are due at one moment. */
+export interface GroupReservation extends Reservation {
+  /** Name of the limiter that refused; undefined if the reservation is granted. */
+  readonly refusedBy?: string | undefined;
 }
 
 function giveBack(charges: readonly Charge[], nowMs: number): void {
@@ -81,10 +41,10 @@ function giveBack(charges: readonly Charge[], nowMs: number): void {
   }
 }
 
-/** Charges every part at `nowMs`, or as of a later moment, or none: the answer. */
+/** Charges every bucket at `nowMs`, or as of a later moment, or none. */
 function charge(charges: readonly Charge[], nowMs: number, asOfMs = nowMs): GroupDecision {
   let fewest: Decision | undefined;
-  let partIndex = 0;
+  let entryIndex = 0;
   for (let i = 0; i < charges.length; i++) {
     const each = charges[i];
     const decision = each.bucket.ask(true, each.cost, nowMs, asOfMs);
@@ -96,17 +56,17 @@ function charge(charges: readonly Charge[], nowMs: number, asOfMs = nowMs): Grou
     each.taken = each.bucket.takenFirst;
     if (!fewest || decision.remaining < fewest.remaining) {
       fewest = decision;
-      partIndex = each.partIndex;
+      entryIndex = each.entryIndex;
     }
   }
   const { allowed, limit, remaining, retryAfterMs, resetMs, limitIndex } = fewest!;
   // Field by field: a spread takes several hundred ns here.
   return limitIndex === undefined
-    ? { allowed, limit, remaining, retryAfterMs, resetMs, partIndex }
-    : { allowed, limit, remaining, retryAfterMs, resetMs, limitIndex, partIndex };
+    ? { allowed, limit, remaining, retryAfterMs, resetMs, entryIndex }
+    : { allowed, limit, remaining, retryAfterMs, resetMs, limitIndex, entryIndex };
 }
 
-/** The refusal of part `by`, with the longest wait that any part asks for. */
+/** The refusal of charge `by`, with the longest wait that any of them asks for. */
 function refusal(charges: readonly Charge[], asOfMs: number, by: number, decision: Decision): GroupDecision {
   let { retryAfterMs, resetMs } = decision;
   for (const { bucket, cost } of charges.slice(by + 1)) {
@@ -119,20 +79,20 @@ function refusal(charges: readonly Charge[], asOfMs: number, by: number, decisio
     retryAfterMs,
     resetMs,
     refusedBy: charges[by].bucket.policy.name,
-    partIndex: charges[by].partIndex,
+    entryIndex: charges[by].entryIndex,
   };
 }
 
-/** Takes the cost of every part, or of none. */
-export function all(parts: readonly Part[]): GroupDecision {
-  const charges = chargesOf(parts);
+/** Takes the cost of every entry, or of none. */
+export function all(entries: readonly Entry[]): GroupDecision {
+  const charges = chargesOf(entries);
   return charge(charges, charges[0].bucket.table.clock.now());
 }
 
 /** Attempts at a common moment before a reservation gives way to contention. */
 const ATTEMPTS = 100;
 
-class GroupReservation implements Reservation {
+class ChargedReservation implements GroupReservation {
   readonly granted: boolean;
   readonly delayMs: number;
   readonly refusedBy: string | undefined;
@@ -168,61 +128,97 @@ function reserve(charges: readonly Charge[], maxWaitMs: number, nowMs: number): 
   let refusedBy: string | undefined;
   for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
     const answer = charge(charges, nowMs, nowMs + delayMs);
-    if (answer.allowed) return new GroupReservation(charges, true, nowMs, delayMs);
+    if (answer.allowed) return new ChargedReservation(charges, true, nowMs, delayMs);
     refusedBy = answer.refusedBy;
     delayMs += answer.retryAfterMs;
     if (delayMs > maxWaitMs || delayMs === Infinity) break;
   }
-  return new GroupReservation(charges, false, nowMs, delayMs, refusedBy);
+  return new ChargedReservation(charges, false, nowMs, delayMs, refusedBy);
 }
 
-/** Takes the cost of every part as of the first moment when all have room, or of none if that is too far off. */
-export function reserveAll(
-  parts: readonly Part[],
-  options: ReserveOptions = {},
-): Reservation & { readonly refusedBy?: string | undefined } {
-  checkOptions(options);
-  const { maxWaitMs = Infinity } = options;
-  checkDuration("maxWaitMs", maxWaitMs);
-  const charges = chargesOf(parts);
+/** Takes the cost of every entry as of the first moment when all have room, or of none if that is too far off. */
+export function reserveAll(entries: readonly Entry[], options: ReserveOptions = {}): GroupReservation {
+  const maxWaitMs = maxWaitOf(options);
+  const charges = chargesOf(entries);
   return reserve(charges, maxWaitMs, charges[0].bucket.table.clock.now());
 }
 
 /**
- * Waits until every part has room and takes it. It holds nothing while it
- * waits, so that a slow part does not keep others from a fast one; who waits
- * for the same parts is not served in order. Rejects as `limiter.wait` does.
+ * Waits until every entry has room and takes it. It holds nothing while it
+ * waits, so a slow entry does not keep others from a fast one; calls that wait
+ * for the same entries are not served in order. Rejects as `limiter.wait` does.
  */
-export async function waitAll(
-  parts: readonly Part[],
-  options: { signal?: AbortSignal; timeoutMs?: number } = {},
-): Promise<void> {
-  checkOptions(options);
-  const { signal, timeoutMs = Infinity } = options;
-  checkDuration("timeoutMs", timeoutMs);
-  const charges = chargesOf(parts);
-  signal?.throwIfAborted();
+export async function waitAll(entries: readonly Entry[], options: WaitAllOptions = {}): Promise<void> {
+  const { signal, timeoutMs } = checkWaitAll(options);
+  const charges = chargesOf(entries);
   const { table } = charges[0].bucket;
-  const { clock } = table;
-  const deadlineMs = clock.now() + timeoutMs;
+  const startMs = table.clock.now();
   for (;;) {
-    const nowMs = clock.now();
-    const { allowed, retryAfterMs, refusedBy } = charge(charges, nowMs);
+    const nowMs = table.clock.now();
+    const { allowed, retryAfterMs } = charge(charges, nowMs);
     if (allowed) return;
-    if (retryAfterMs === Infinity) {
-      throw new SluiceError(
-        "ERR_SLUICE_NEVER",
-        `${JSON.stringify(refusedBy)} can never admit this: a wait would never end`,
-      );
-    }
-    if (nowMs + retryAfterMs > deadlineMs) {
-      throw new SluiceError(
-        "ERR_SLUICE_TIMEOUT",
-        `"timeoutMs" expected at least ${retryAfterMs + nowMs - deadlineMs + timeoutMs} (for ${
-          JSON.stringify(refusedBy)
-        }), got ${timeoutMs}`,
-      );
-    }
+    const delayMs = nowMs - startMs + retryAfterMs;
+    if (delayMs === Infinity || delayMs > timeoutMs) throw whyNot(charges, nowMs, delayMs, timeoutMs);
     await sleepUntil(table, nowMs + retryAfterMs, signal);
+  }
+}
+
+/** The error of a wait that all charges together refuse: about the one that takes longest. */
+function whyNot(charges: readonly Charge[], nowMs: number, delayMs: number, timeoutMs: number): SluiceError {
+  const delays = charges.map(({ bucket, cost }) => bucket.ask(false, cost, nowMs).retryAfterMs);
+  const { bucket, cost } = charges[delays.indexOf(Math.max(...delays))];
+  const { name, maxCost } = bucket.policy;
+  return refused({ limiter: name, cost, maxCost, delayMs, timeoutMs, isQueue: false });
+}
+
+/** A key for every dimension; null where a call has none, which that dimension then does not limit. */
+export type Keys<Dimension extends string> = Record<Dimension, Key | null>;
+
+/** Decides by one limiter for each dimension of a call, such as service, user and address: all or nothing. */
+export class Hierarchy<Dimension extends string> {
+  readonly #limiters: readonly (readonly [Dimension, Limiter])[];
+
+  /** @internal Made by `sluice.hierarchy()`. */
+  constructor(limiters: Record<Dimension, Limiter>) {
+    checkOptions(limiters, Object.keys(limiters ?? {}), "limiters");
+    this.#limiters = Object.entries(limiters) as [Dimension, Limiter][];
+    for (const [dimension, limiter] of this.#limiters) {
+      if (!policyOf(limiter)) throw new TypeError(`"limiters.${dimension}" expected a limiter, got ${shown(limiter)}`);
+    }
+  }
+
+  /** Takes `cost` tokens, 1 by default, in every dimension and returns true, or takes none and returns false. */
+  allow(keys: Keys<Dimension>, cost = 1): boolean {
+    return this.consume(keys, cost).allowed;
+  }
+
+  /** As `allow`, with the answer of the dimension that refused or has the fewest tokens left. */
+  consume(keys: Keys<Dimension>, cost = 1): GroupDecision {
+    return all(this.#entries(keys, cost));
+  }
+
+  /** As `allow`, from the future if need be; see `sluice.reserveAll`. */
+  reserve(keys: Keys<Dimension>, cost = 1, options: ReserveOptions = {}): GroupReservation {
+    return reserveAll(this.#entries(keys, cost), options);
+  }
+
+  /** Waits until every dimension has room; see `sluice.waitAll`. */
+  async wait(keys: Keys<Dimension>, cost = 1, options: WaitAllOptions = {}): Promise<void> {
+    return waitAll(this.#entries(keys, cost), options);
+  }
+
+  #entries(keys: Keys<Dimension>, cost: number): Entry[] {
+    checkOptions(keys, this.#limiters.map(([dimension]) => dimension), "keys");
+    checkCost(cost);
+    const entries: Entry[] = [];
+    for (const [dimension, limiter] of this.#limiters) {
+      const key = keys[dimension];
+      if (key === undefined) {
+        throw new TypeError(`"keys.${dimension}" expected a key, or null if the call has none, got undefined`);
+      }
+      if (key !== null) entries.push([limiter, key, cost]);
+    }
+    if (entries.length === 0) throw new RangeError("\"keys\" expected a key for at least one dimension, got none");
+    return entries;
   }
 }

@@ -4,41 +4,31 @@
 import { Bucket } from "../bucket/bucket.js";
 import type { Decision } from "../bucket/decision.js";
 import { BucketReservation, type Reservation } from "../bucket/reservation.js";
-import { checkCost, checkDuration, checkInteger, checkOptions, unexpected } from "../errors.js";
+import { checkCost } from "../errors.js";
 import type { Policy } from "../policy/policy.js";
 import type { Key } from "../table/key.js";
 import { crowded, refused } from "../waiting/refusal.js";
 import { blockUntil, checkMayBlock } from "../waiting/sleep.js";
 import type { Waiters } from "../waiting/waiters.js";
+import {
+  checkWait,
+  maxWaitOf,
+  type ReserveOptions,
+  timeoutOf,
+  type WaitOptions,
+  type WaitSyncOptions,
+} from "./call-options.js";
 
-export interface ReserveOptions {
-  /** Longest delay to accept, ms; Infinity by default. */
-  maxWaitMs?: number;
-}
-
-export interface WaitOptions {
-  /** Aborts the wait; its tokens go back. */
-  signal?: AbortSignal;
-  /** Longest wait, ms; Infinity by default. A wait that would take longer fails at once and costs nothing. */
-  timeoutMs?: number;
-  /** Fails at once if so many already wait for this key in this thread; Infinity by default. */
-  maxWaiters?: number;
-}
-
-/** The options of a wait, with their defaults. Throws for what is wrong, and the signal's reason if it is aborted already. */
-export function checkWait(options: WaitOptions): Pick<WaitOptions, "signal"> & Required<Omit<WaitOptions, "signal">> {
-  checkOptions(options);
-  const { signal, timeoutMs = Infinity, maxWaiters = Infinity } = options;
-  checkDuration("timeoutMs", timeoutMs);
-  if (maxWaiters !== Infinity) checkInteger("maxWaiters", maxWaiters, 0, Number.MAX_SAFE_INTEGER);
-  if (signal !== undefined && !(signal instanceof AbortSignal)) {
-    throw unexpected("signal", "an AbortSignal", signal, "AbortSignal");
-  }
-  signal?.throwIfAborted();
-  return { ...(signal && { signal }), timeoutMs, maxWaiters };
-}
+/** The bucket behind a handle; undefined for anything else. */
+export let bucketOf: (handle: unknown) => Bucket | undefined;
 
 export class KeyedLimiter {
+  static {
+    bucketOf = (
+      handle,
+    ) => (typeof handle === "object" && handle !== null && #bucket in handle ? handle.#bucket : undefined);
+  }
+
   readonly #bucket: Bucket;
   readonly #waiters: Waiters;
   readonly #kernel: Policy["table"]["kernel"];
@@ -113,10 +103,7 @@ export class KeyedLimiter {
   /** Takes `cost` tokens, from the future if need be, and says how long to wait before acting. */
   reserve(cost = 1, options: ReserveOptions = {}): Reservation {
     checkCost(cost);
-    checkOptions(options);
-    const { maxWaitMs = Infinity } = options;
-    checkDuration("maxWaitMs", maxWaitMs);
-    return this.#reserve(cost, maxWaitMs, this.#clock.now());
+    return this.#reserve(cost, maxWaitOf(options), this.#clock.now());
   }
 
   #reserve(cost: number, maxWaitMs: number, nowMs: number): BucketReservation {
@@ -177,11 +164,9 @@ export class KeyedLimiter {
    * Blocks this worker thread until `cost` tokens are there. Throws as `wait`
    * rejects, and ERR_SLUICE_MAIN_THREAD on the main thread.
    */
-  waitSync(cost = 1, options: { timeoutMs?: number } = {}): void {
+  waitSync(cost = 1, options: WaitSyncOptions = {}): void {
     checkCost(cost);
-    checkOptions(options);
-    const { timeoutMs = Infinity } = options;
-    checkDuration("timeoutMs", timeoutMs);
+    const timeoutMs = timeoutOf(options);
     checkMayBlock();
     const nowMs = this.#clock.now();
     blockUntil(this.#bucket, cost, this.#granted(cost, timeoutMs, nowMs), nowMs, timeoutMs);

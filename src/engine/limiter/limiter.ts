@@ -13,12 +13,13 @@ import { finite, type Key, putKey } from "../table/key.js";
 import type { Scratch } from "../table/scratch.js";
 import type { Table } from "../table/table.js";
 import { Waiters } from "../waiting/waiters.js";
-import { KeyedLimiter, type ReserveOptions, type WaitOptions } from "./keyed-limiter.js";
+import type { ReserveOptions, WaitOptions, WaitSyncOptions } from "./call-options.js";
+import { KeyedLimiter } from "./keyed-limiter.js";
 
-export type { LimiterStats, ReserveOptions, WaitOptions };
+export type { LimiterStats };
 
 /** The policy behind a limiter; undefined for what is none. */
-export let policyOf: (limiter: Limiter) => Policy | undefined;
+export let policyOf: (limiter: unknown) => Policy | undefined;
 
 /**
  * Limits many keys by one policy. A key may be left out (or undefined): the
@@ -174,7 +175,7 @@ export class Limiter {
   }
 
   /** Blocks this worker thread until `cost` tokens of `key` are there; see `KeyedLimiter.waitSync`. */
-  waitSync(key?: Key, cost = 1, options: { timeoutMs?: number } = {}): void {
+  waitSync(key?: Key, cost = 1, options: WaitSyncOptions = {}): void {
     this.key(key).waitSync(cost, options);
   }
 

@@ -1,6 +1,5 @@
 // The table and its limiters, as a user sees them.
 
-import type { Reservation } from "../bucket/reservation.js";
 import { checkInteger, checkOptions, closed, SluiceError, unexpected } from "../errors.js";
 import { ManualClock } from "../manual-clock.js";
 import type {
@@ -20,9 +19,10 @@ import { join, unwatch } from "../table/deaths.js";
 import { headerOf, type SluiceHandle, type WhenFull, whenFullChoices } from "../table/header.js";
 import { Table } from "../table/table.js";
 import { keepTicking } from "../table/ticker.js";
-import { all, type GroupDecision, type Part, reserveAll, waitAll } from "./all.js";
-import { Hierarchy } from "./hierarchy.js";
-import { Limiter, type ReserveOptions } from "./limiter.js";
+import { all, type GroupDecision, type GroupReservation, Hierarchy, reserveAll, waitAll } from "./all.js";
+import type { ReserveOptions, WaitAllOptions } from "./call-options.js";
+import type { Entry } from "./entries.js";
+import { Limiter } from "./limiter.js";
 
 export interface SluiceOptions {
   /** Keys to have room for at once, over all limiters: 1 to 100 million. Costs 22.9 bytes each, once used. */
@@ -166,24 +166,28 @@ export class Sluice {
   }
 
   /**
-   * Takes the cost of every part, [limiter, key?, cost?], or of none, and names
-   * the limiter that refused. Throws for parts of another Sluice.
+   * Takes the cost of every entry, [limiter, key, cost?] or [limiter.global, cost?],
+   * or of none, and names the limiter that refused.
+   * @throws RangeError for a limiter of another Sluice.
    */
-  all(parts: readonly Part[]): GroupDecision {
+  all(entries: readonly Entry[]): GroupDecision {
     this.#open();
-    return all(parts);
+    return all(entries);
   }
 
-  /** As `all`, from the future if need be. */
-  reserveAll(parts: readonly Part[], options: ReserveOptions = {}): Reservation {
+  /**
+   * As `all`, from the future if need be: every entry is charged as of the first
+   * moment when all have room. Until then it keeps other calls from the others.
+   */
+  reserveAll(entries: readonly Entry[], options: ReserveOptions = {}): GroupReservation {
     this.#open();
-    return reserveAll(parts, options);
+    return reserveAll(entries, options);
   }
 
-  /** As `all`, waiting until every part has room. */
-  async waitAll(parts: readonly Part[], options: { signal?: AbortSignal; timeoutMs?: number } = {}): Promise<void> {
+  /** As `all`, waiting until every entry has room. It holds nothing meanwhile and keeps no order of arrival. */
+  async waitAll(entries: readonly Entry[], options: WaitAllOptions = {}): Promise<void> {
     this.#open();
-    return waitAll(parts, options);
+    return waitAll(entries, options);
   }
 
   /** A limiter for each dimension of a call, decided all or nothing: `hierarchy({ service, user, ip })`. */

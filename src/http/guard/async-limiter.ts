@@ -82,15 +82,15 @@ export function consume({ limiter, key, cost }: Charge): Decision | Promise<Asyn
 /** Takes the cost of every charge, one after the other, or of none. The first that refuses is the last that is asked. */
 export async function consumeInTurn(charges: readonly Charge[]): Promise<GroupDecision & AsyncDecision> {
   const taken: AsyncDecision[] = [];
-  let partIndex = 0;
+  let entryIndex = 0;
   try {
     for (const charge of charges) {
       const decision: AsyncDecision = await consume(charge);
-      if (!decision.allowed) return { ...decision, refusedBy: charge.limiter.name, partIndex: taken.length };
-      if (taken.length > 0 && decision.remaining < taken[partIndex].remaining) partIndex = taken.length;
+      if (!decision.allowed) return { ...decision, refusedBy: charge.limiter.name, entryIndex: taken.length };
+      if (taken.length > 0 && decision.remaining < taken[entryIndex].remaining) entryIndex = taken.length;
       taken.push(decision);
     }
-    return { ...taken[partIndex], partIndex };
+    return { ...taken[entryIndex], entryIndex };
   } finally {
     if (taken.length < charges.length) {
       await Promise.all(taken.map(async (decision, i) => refund(charges[i], decision)));

@@ -6,8 +6,10 @@
 
 import { shown } from "../../engine/errors.js";
 import { all, type GroupDecision } from "../../engine/limiter/all.js";
+import type { Entry } from "../../engine/limiter/entries.js";
 import { type Limiter, policyOf } from "../../engine/limiter/limiter.js";
 import { checkOptions } from "../../engine/options.js";
+import type { Key } from "../../engine/table/key.js";
 import type { ClientAddress } from "../client/client-address.js";
 import type { Reader } from "../client/reader.js";
 import { ADMITTED, type Answer, type OwnResponse, withOwnResponse } from "./answer.js";
@@ -149,9 +151,9 @@ export class Guard<Request> {
   #consumeAll(request: Request, charges: readonly LimitCharge<Request>[]): Answer | Promise<Answer> {
     const policies = this.#policies.of(charges);
     const answer = (decision: GroupDecision): Answer | Promise<Answer> =>
-      this.#answer(request, charges[decision.partIndex], policies, decision);
+      this.#answer(request, charges[decision.entryIndex], policies, decision);
     if (charges.every(({ limiter }) => isOfTable(limiter))) {
-      return answer(all(charges.map(({ limiter, key, cost }) => [limiter as Limiter, key, cost])));
+      return answer(all(charges.map(({ limiter, key, cost }) => entryOf(limiter as Limiter, key, cost))));
     }
     return consumeInTurn(charges).then(answer);
   }
@@ -232,6 +234,10 @@ function checkGuardOptions<Request>(options: GuardOptions<Request>): void {
     throw new TypeError("\"client\" expected clientAddress(...), got a function");
   }
   if (typeof shadow !== "boolean") throw new TypeError(`"shadow" expected true or false, got ${shown(shadow)}`);
+}
+
+function entryOf(limiter: Limiter, key: Key | undefined, cost: number): Entry {
+  return key === undefined ? [limiter.global, cost] : [limiter, key, cost];
 }
 
 /** Limiters of a table are charged in one call, which takes limiters of one table: throws RangeError for two. */

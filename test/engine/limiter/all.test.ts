@@ -1,9 +1,9 @@
 /** All or nothing over several limiters: a refusal charges nothing, and too much is never admitted. */
 import fc from "fast-check";
-import { type Limiter, type Part, Sluice } from "sluice";
+import { type Entry, type Key, type Limiter, Sluice } from "sluice";
 import { describe, expect, it } from "vitest";
 import { toNs } from "../../models/window-models.js";
-import { create, open } from "../../tables.js";
+import { callsOf, create, open } from "../../tables.js";
 import { announceSeed, Crew, sum } from "../../threads/crew.js";
 
 const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
@@ -26,7 +26,7 @@ const KEYS = ["a", 7, undefined];
 /** The full answers of every bucket of every limiter. */
 function everything(limiters: readonly Limiter[]): unknown[] {
   return limiters.flatMap((limiter) =>
-    KEYS.flatMap((key) => [limiter.peek(key, 0), limiter.peek(key, 1), limiter.peek(key, 3)])
+    KEYS.flatMap((key) => [0, 1, 3].map((cost) => callsOf(limiter, key).peek(cost)))
   );
 }
 
@@ -43,10 +43,15 @@ const steps: fc.Arbitrary<Step[]> = fc.array(
   { maxLength: 40 },
 );
 
+/** The entry of a key, or without one of the global bucket. */
+function entryOf(limiter: Limiter, key: Key | undefined, cost: number): Entry {
+  return key === undefined ? [limiter.global, cost] : [limiter, key, cost];
+}
+
 const partsOf = (
   limiters: readonly Limiter[],
   parts: readonly { limiter: number; key: number; cost: number }[],
-): Part[] => parts.map(({ limiter, key, cost }) => [limiters[limiter], KEYS[key], cost]);
+): Entry[] => parts.map(({ limiter, key, cost }) => entryOf(limiters[limiter], KEYS[key], cost));
 
 describe("all", () => {
   it("charges every part or none, of any kind, the same bucket twice too", () => {
@@ -71,7 +76,9 @@ describe("all", () => {
           if (decision.allowed) {
             admitted++;
             expect(decision.refusedBy).toBeUndefined();
-            for (const [limiter, key, cost] of partsOf(alone, step.parts)) expect(limiter.allow(key, cost)).toBe(true);
+            for (const { limiter, key, cost } of step.parts) {
+              expect(callsOf(alone[limiter], KEYS[key]).allow(cost)).toBe(true);
+            }
           } else {
             refused++;
             expect(everything(limiters)).toEqual(before);
@@ -122,11 +129,14 @@ describe("all", () => {
     const user = sluice.tokenBucket("user", { rate: 10, burst: 1 });
     const tenant = sluice.tokenBucket("tenant", { rate: 1, burst: 1 });
     const global = sluice.tokenBucket("global", { rate: 100, burst: 5 });
-    expect(sluice.all([[user, "alice"], [tenant, "acme"], [global]])).toMatchObject({ allowed: true, remaining: 0 });
-    const refused = sluice.all([[global], [user, "alice"], [tenant, "acme"]]);
+    expect(sluice.all([[user, "alice"], [tenant, "acme"], [global.global]])).toMatchObject({
+      allowed: true,
+      remaining: 0,
+    });
+    const refused = sluice.all([[global.global], [user, "alice"], [tenant, "acme"]]);
     expect(refused).toMatchObject({ allowed: false, refusedBy: "user", limit: 1, retryAfterMs: 1000 });
-    expect(global.peek().remaining).toBe(4);
-    expect(sluice.all([[global], [user, "bob", 2]])).toMatchObject({
+    expect(global.global.peek().remaining).toBe(4);
+    expect(sluice.all([[global.global], [user, "bob", 2]])).toMatchObject({
       allowed: false,
       refusedBy: "user",
       retryAfterMs: Infinity,
@@ -139,26 +149,26 @@ describe("all", () => {
     const tenant = sluice.tokenBucket("tenant", { rate: 1, burst: 10 });
     expect(sluice.all([[tenant, "acme"], [user, "alice"], [tenant, "other"]])).toMatchObject({
       allowed: true,
-      partIndex: 1,
+      entryIndex: 1,
       limit: 3,
       remaining: 2,
     });
     // The same bucket twice is asked once, as the first of the two.
     expect(sluice.all([[tenant, "acme", 4], [user, "bob"], [tenant, "acme", 4]])).toMatchObject({
       allowed: true,
-      partIndex: 0,
+      entryIndex: 0,
       limit: 10,
       remaining: 1,
     });
     expect(sluice.all([[user, "alice"], [user, "carol"], [tenant, "acme", 2]])).toMatchObject({
       allowed: false,
-      partIndex: 2,
+      entryIndex: 2,
       refusedBy: "tenant",
     });
     const several = sluice.tokenBucket("several", { limits: [{ rate: 1, burst: 9 }, { rate: 1, burst: 1 }] });
-    expect(sluice.all([[user, "dave"], [several]])).toMatchObject({
+    expect(sluice.all([[user, "dave"], [several.global]])).toMatchObject({
       allowed: true,
-      partIndex: 1,
+      entryIndex: 1,
       limitIndex: 1,
       remaining: 0,
     });
@@ -169,7 +179,7 @@ describe("all", () => {
     const warm = sluice.warmUp("warm", { rate: 10, warmupMs: 1000 });
     const closed = sluice.tokenBucket("closed", { rate: 0, burst: 0 });
     const before = warm.peek("key");
-    expect(sluice.all([[warm, "key"], [closed]]).allowed).toBe(false);
+    expect(sluice.all([[warm, "key"], [closed.global]]).allowed).toBe(false);
     expect(warm.peek("key")).toEqual(before);
   });
 
@@ -182,19 +192,27 @@ describe("all", () => {
     });
   });
 
-  it("refuses parts of two tables, and values that are not parts", () => {
+  it("refuses entries of two tables, and values that are not entries", () => {
     const { sluice } = create();
     const here = sluice.tokenBucket("here", { rate: 1, burst: 1 });
     const there = create().sluice.tokenBucket("there", { rate: 1, burst: 1 });
-    expect(() => sluice.all([[here], [there]])).toThrow(
-      "\"parts[1]\" expected a limiter of the same Sluice as the others, got \"there\" of another",
+    expect(() => sluice.all([[here.global], [there.global]])).toThrow(
+      "\"entries[1]\" expected a limiter of the same Sluice as the others, got \"there\" of another",
     );
-    expect(() => sluice.reserveAll([[here], [there]])).toThrow("of another");
-    expect(() => sluice.all([])).toThrow("\"parts\" expected an array of [limiter, key?, cost?], got an array");
-    expect(() => sluice.all([["here"] as unknown as Part])).toThrow(
-      "\"parts[0]\" expected [limiter, key?, cost?], got \"here\"",
+    expect(() => sluice.reserveAll([[here.global], [there.global]])).toThrow("of another");
+    const expected = "[limiter, key, cost?] or [limiter.global, cost?]";
+    expect(() => sluice.all([])).toThrow(`"entries" expected an array of ${expected}, got an empty array`);
+    expect(() => sluice.all({} as Entry[])).toThrow(`"entries" expected an array of ${expected}, got an object`);
+    expect(() => sluice.all([["here"] as unknown as Entry])).toThrow(
+      `"entries[0]" expected ${expected}, got "here"`,
     );
-    expect(() => sluice.all([[here, "key", -1]])).toThrow("\"cost\" expected an integer from 0 to 2147483647, got -1");
+    expect(() => sluice.all([here as unknown as Entry])).toThrow(`"entries[0]" expected ${expected}, got an object`);
+    expect(() => sluice.all([[here.global, undefined, 2] as unknown as Entry])).toThrow(
+      `"entries[0]" expected ${expected}, got an array of 3`,
+    );
+    for (const entry of [[here, "key", -1], [here.key("key"), -1], [here.global, -1]] as Entry[]) {
+      expect(() => sluice.all([entry])).toThrow("\"cost\" expected an integer from 0 to 2147483647, got -1");
+    }
     expect(here.peek("key").remaining).toBe(1);
   });
 
@@ -375,9 +393,22 @@ describe("waitAll", () => {
     bucket.allow("key");
     await expect(sluice.waitAll([[bucket, "key"]], { timeoutMs: 99 })).rejects.toMatchObject({
       code: "ERR_SLUICE_TIMEOUT",
+      message: "timed out: 1 token of \"bucket\" is 100 ms away, timeoutMs is 99",
+      limiter: "bucket",
+      cost: 1,
+      retryAfterMs: 100,
     });
     await expect(sluice.waitAll([[bucket, "key"], [stopped, "key", 2]])).rejects.toMatchObject({
+      code: "ERR_SLUICE_COST_ABOVE_BURST",
+      limiter: "stopped",
+      cost: 2,
+      retryAfterMs: Infinity,
+    });
+    stopped.allow("empty");
+    await expect(sluice.waitAll([[bucket, "key"], [stopped, "empty"]])).rejects.toMatchObject({
       code: "ERR_SLUICE_NEVER",
+      limiter: "stopped",
+      retryAfterMs: Infinity,
     });
     expect(stopped.peek("key").remaining).toBe(1);
   });
@@ -407,6 +438,12 @@ describe("a hierarchy", () => {
     expect(hierarchy.allow({ ...keys, user: "bob" })).toBe(true);
     expect(() => hierarchy.allow({ service: "api", user: "alice" } as never)).toThrow(
       "\"keys.ip\" expected a key, or null if the call has none, got undefined",
+    );
+    expect(() => hierarchy.allow({ ...keys, users: "alice" } as never)).toThrow(
+      "\"keys\" has no option \"users\"; did you mean \"user\"?",
+    );
+    expect(() => sluice.hierarchy({ user: "user" as never })).toThrow(
+      "\"limiters.user\" expected a limiter, got \"user\"",
     );
     expect(() => hierarchy.allow({ service: null, user: null, ip: null })).toThrow(
       "\"keys\" expected a key for at least one dimension",
@@ -464,7 +501,7 @@ describe("4 threads on shared parts", { timeout: 60_000 }, () => {
         undefined,
       ]] as const
     ) {
-      limiter.allow(key);
+      callsOf(limiter, key).allow();
       used.set(`${limiter.name} ${key}`, 1);
     }
     const crew = await Crew.hire<number[]>(4, "algorithms-jobs.js", "groups", sluice.handle, {
@@ -481,7 +518,8 @@ describe("4 threads on shared parts", { timeout: 60_000 }, () => {
     expect(sluice.stats().contended).toBeGreaterThan(0);
 
     const most = { user: userMost, tenant: tenantMost, global: globalMost };
-    const left = (name: string, key: string | undefined): number => sluice.limiter(name).peek(key, 0).remaining;
+    const left = (name: string, key: string | undefined): number =>
+      callsOf(sluice.limiter(name), key).peek(0).remaining;
     for (const [bucket, count] of used) {
       const [name, key] = bucket.split(" ");
       const allowance = most[name as keyof typeof most];
@@ -494,7 +532,8 @@ describe("4 threads on shared parts", { timeout: 60_000 }, () => {
     const late = groups.map((group) => {
       let count = 0;
       while (
-        sluice.all(group.map(([name, key, cost]): Part => [limiters[name as keyof typeof limiters], key, cost])).allowed
+        sluice.all(group.map(([name, key, cost]) => entryOf(limiters[name as keyof typeof limiters], key, cost)))
+          .allowed
       ) count++;
       return count;
     });

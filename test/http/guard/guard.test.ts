@@ -527,7 +527,7 @@ describe("the answers of the user's functions", () => {
     [
       "limiter",
       () => ({ limiter: () => create().sluice.tokenBucket("far", { rate: 1, burst: 1 }) }),
-      "\"parts[1]\" expected a limiter of the same Sluice as the others, got \"far\" of another",
+      "\"entries[1]\" expected a limiter of the same Sluice as the others, got \"far\" of another",
     ],
     [
       "limiter",
