@@ -25,6 +25,7 @@ import {
 } from "sluice";
 import { describe, expect, it } from "vitest";
 import { kernelConstants } from "../../src/engine/table/kernel.js";
+import { callsOf } from "../tables.js";
 import { fractionOf, ModelBucket, type ModelTicket, quotient } from "./model.js";
 
 const MAX_COST = 2 ** 31 - 1;
@@ -197,6 +198,7 @@ interface Bucket {
   readonly of: Limited;
   readonly key: Key | undefined;
   readonly handle: KeyedLimiter;
+  readonly calls: ReturnType<typeof callsOf>;
   readonly model: ModelBucket;
   /** How far its word may be from the model's, tokens. */
   wordError: number;
@@ -250,7 +252,8 @@ class Run {
         limited.buckets.push({
           of: limited,
           key,
-          handle: limiter.key(key),
+          handle: key === undefined ? limiter.global : limiter.key(key),
+          calls: callsOf(limiter, key),
           model: new ModelBucket({ rate, burst, nowNs: this.#now }),
           wordError: 0,
         });
@@ -419,9 +422,8 @@ class Run {
   #decide(how: "allow" | "consume" | "peek", bucket: Bucket, wanted: Cost, byHandle: boolean): void {
     const cost = this.#cost(bucket, wanted);
     const who = `${how}(${String(bucket.key)}, ${cost})`;
-    const { limiter } = bucket.of;
     const before = this.#snapshot();
-    const answer = byHandle ? bucket.handle[how](cost) : limiter[how](bucket.key, cost);
+    const answer = byHandle ? bucket.handle[how](cost) : bucket.calls[how](cost);
     const isAllowed = typeof answer === "boolean" ? answer : answer.allowed;
     this.#judge(who, bucket, cost, isAllowed, how !== "peek");
     if (!isAllowed || how === "peek" || cost === 0) this.#mustNotHaveWritten(before, who);
@@ -547,7 +549,7 @@ class Run {
     const before = this.#snapshot();
     const reservation = maxWait === "default"
       ? bucket.handle.reserve(cost)
-      : of.limiter.reserve(bucket.key, cost, { maxWaitMs });
+      : bucket.calls.reserve(cost, { maxWaitMs });
     const { granted, delayMs } = reservation;
     if (!granted || cost === 0) this.#mustNotHaveWritten(before, who);
     if (this.#isUnlimited(bucket)) {
@@ -648,13 +650,13 @@ class Run {
   #charge(bucket: Bucket, wanted: Cost): void {
     const cost = this.#cost(bucket, wanted);
     if (this.#isTooFarAhead(bucket, cost)) return;
-    bucket.of.limiter.charge(bucket.key, cost);
+    bucket.calls.charge(cost);
     this.#take(bucket, cost);
   }
 
   #refund(bucket: Bucket, wanted: Cost): void {
     const cost = this.#cost(bucket, wanted);
-    bucket.of.limiter.refund(bucket.key, cost);
+    bucket.calls.refund(cost);
     if (cost === 0 || this.#isUnlimited(bucket) || this.#overflow(bucket) > this.#slack(bucket)) return;
     bucket.wordError = Math.max(bucket.wordError, this.#readingError(bucket.of));
     bucket.model.refund(this.#now, cost);
@@ -662,7 +664,7 @@ class Run {
   }
 
   #reset(bucket: Bucket): void {
-    bucket.of.limiter.reset(bucket.key);
+    bucket.calls.reset();
     bucket.model.reset();
   }
 
@@ -901,7 +903,7 @@ describe("the bound", () => {
       if (act.do === "pass") moveTo(now + BigInt(act.ns));
       else if (act.do === "goBack") moveTo(now - BigInt(act.ns));
       else if (act.do === "allow") {
-        if (!limiter.allow(key, act.cost) || act.cost === 0) continue;
+        if (!callsOf(limiter, key).allow(act.cost) || act.cost === 0) continue;
         // The key was full when it was first seen.
         bound ??= BigInt(burst) * PARTS * 1_000_000_000n - flowed();
         admitted += act.cost;
@@ -995,19 +997,19 @@ describe("an exact boundary", () => {
       for (const startMs of [0, 1, 0.000001, 12_345.678901, 86_400_000 * 10]) {
         clock.set(startMs);
         const limiter = sluice.tokenBucket(`limiter ${home.made++}`, { rate, burst: tokens });
-        for (const key of ["k", undefined]) {
+        for (const bucket of [callsOf(limiter, "k"), limiter.global]) {
           clock.set(startMs);
-          expect(limiter.allow(key, tokens)).toBe(true);
+          expect(bucket.allow(tokens)).toBe(true);
           // One nanosecond before is too soon; at slow rates, the time that 2^-40 tokens take.
           const little = Math.max(1e-6, (1000 / rate) * 2 ** -40);
-          const { retryAfterMs } = limiter.peek(key, tokens);
+          const { retryAfterMs } = bucket.peek(tokens);
           expect(retryAfterMs).toBeLessThanOrEqual(waitMs);
           expect(retryAfterMs).toBeGreaterThan(waitMs - little);
           clock.set(startMs + waitMs - little);
-          expect(limiter.allow(key, tokens)).toBe(false);
+          expect(bucket.allow(tokens)).toBe(false);
           clock.set(startMs + waitMs);
-          expect(limiter.allow(key, tokens)).toBe(true);
-          expect(limiter.peek(key, 0).remaining).toBe(0);
+          expect(bucket.allow(tokens)).toBe(true);
+          expect(bucket.peek(0).remaining).toBe(0);
         }
       }
     },

@@ -53,7 +53,7 @@ describe("1000 workers terminated at work", () => {
     const goOn = async (): Promise<void> => {
       const rounds = Atomics.load(words, 1);
       for (let i = 0; i < 100; i++) {
-        if (hot.allow()) Atomics.add(words, 0, 1);
+        if (hot.global.allow()) Atomics.add(words, 0, 1);
         crowd.allow(`hot ${i % 8}`);
         crowd.allow(`main ${decisions++}`);
       }

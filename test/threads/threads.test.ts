@@ -7,6 +7,7 @@ import { afterEach, describe, expect, it } from "vitest";
 import { Bucket } from "../../src/engine/bucket/bucket.js";
 import { Policy } from "../../src/engine/policy/policy.js";
 import { Table } from "../../src/engine/table/table.js";
+import { callsOf } from "../tables.js";
 import { announceSeed, Crew, seeded, sum, until } from "./crew.js";
 
 const WORKERS = 4;
@@ -171,7 +172,7 @@ describe("4 threads under a clock that the main thread moves", { timeout: 60_000
     for (let leap = 0; leap < 100; leap++) {
       await until(() => buckets.every((bucket) => bucket.tokens() < 1));
       limiter.setRate(Infinity);
-      await until(() => keys.every((key) => limiter.peek(key, burst).allowed));
+      await until(() => keys.every((key) => callsOf(limiter, key).peek(burst).allowed));
       const before = crew.counted();
       await until(() => crew.counted() > before + 1000);
       limiter.setRate([0, 1e-5][leap % 2]);

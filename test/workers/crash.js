@@ -15,12 +15,12 @@ const lined = sluice.limiter("lined");
 const keys = Array.from({ length: 8 }, (_, i) => `hot ${i}`);
 
 for (let i = 0;; i++) {
-  if (hot.allow()) Atomics.add(words, 0, 1);
+  if (hot.global.allow()) Atomics.add(words, 0, 1);
   slow.allow("key");
   for (const key of keys) crowd.allow(key);
   // Keys that nobody has seen: claims, and evictions in a table so small.
   for (let n = 0; n < 20; n++) crowd.allow(stream + i * 20 + n);
-  for (let n = 0; n < 5; n++) lined.allow();
+  for (let n = 0; n < 5; n++) lined.global.allow();
   lined.allow(stream + i);
   shaken.allow(`shaken ${i % 50}`);
   if (kind === "setter") shaken.setRate(rates[i % rates.length]);

@@ -7,6 +7,9 @@ const { words, index } = workerData;
 
 export const isStopped = () => Atomics.load(words, 1) === 1;
 
+/** The limiter bound to a key; without one, its global bucket. */
+export const bucketOf = (limiter, key) => (key === undefined ? limiter.global : limiter.key(key));
+
 /** Publishes what this worker has counted. */
 export const publishCount = (count) => Atomics.store(words, 2 + index, count);
 

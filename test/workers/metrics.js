@@ -15,7 +15,7 @@ await work({
         else counts.denied++;
       }
       for (let i = 0; i < 100; i++) if (cold.allow(`${index} ${counts.cold}`)) counts.cold++;
-      shadow.allow();
+      shadow.global.allow();
       counts.shadowed++;
       publishCount(counts.allowed + counts.denied);
     }

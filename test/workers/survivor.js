@@ -14,7 +14,7 @@ parentPort.on("message", () => (isOver = true));
 
 for (let i = 0; !isOver; i++) {
   for (let n = 0; n < 100; n++) {
-    if (hot.allow()) Atomics.add(words, 0, 1);
+    if (hot.global.allow()) Atomics.add(words, 0, 1);
     slow.allow("key");
     crowd.allow(`hot ${n % 8}`);
     crowd.allow(`survivor ${i} ${n}`);

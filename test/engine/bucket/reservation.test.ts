@@ -4,6 +4,7 @@
 import fc from "fast-check";
 import { type Limiter, ManualClock, type Reservation, Sluice } from "sluice";
 import { describe, expect, it } from "vitest";
+import { callsOf } from "../../tables.js";
 
 function limiterOf(rate = 10, burst = 5): { clock: ManualClock; limiter: Limiter; sluice: Sluice } {
   const clock = new ManualClock();
@@ -103,7 +104,7 @@ describe("a reservation", () => {
       const { clock, limiter } = limiterOf(rate, burst);
       for (const [atMs, cost, maxWaitMs, granted, delayMs] of rows) {
         clock.set(atMs);
-        const reservation = limiter.reserve(key, cost, maxWaitMs === undefined ? undefined : { maxWaitMs });
+        const reservation = callsOf(limiter, key).reserve(cost, maxWaitMs === undefined ? undefined : { maxWaitMs });
         expect(
           { granted: reservation.granted, delayMs: Math.round(reservation.delayMs * 1e4) / 1e4 },
           `at ${atMs} ms, cost ${cost}`,

@@ -115,7 +115,7 @@ beforeEach(() => {
   limiter = sluice.tokenBucket("test", { rate: 10, burst: 5 });
   for (const key of ["a", 1, 2n, Uint8Array.of(3)]) limiter.allow(key, 2);
   limiter.charge("debt", 50);
-  limiter.allow(undefined, 3);
+  limiter.global.allow(3);
 });
 
 /** What a wrong call must not change: policies, slots, counts, time. */
@@ -182,7 +182,7 @@ const arguments_: [option: string, right: Judge, calls: Record<string, (thing: n
   ["cost", COST, {
     "allow(key, cost)": (cost) => limiter.allow("a", cost),
     "allow(number, cost)": (cost) => limiter.allow(1, cost),
-    "allow(undefined, cost)": (cost) => limiter.allow(undefined, cost),
+    "global.consume(cost)": (cost) => limiter.global.consume(cost),
     "consume(key, cost)": (cost) => limiter.consume("a", cost),
     "peek(key, cost)": (cost) => limiter.peek("a", cost),
     "allowMany(keys, cost)": (cost) => limiter.allowMany(["a"], cost),
@@ -199,7 +199,7 @@ const arguments_: [option: string, right: Judge, calls: Record<string, (thing: n
     "key().waitSync(cost)": (cost) => limiter.key("a").waitSync(cost),
     "key().refund(cost)": (cost) => limiter.key("a").refund(cost),
     "key().charge(cost)": (cost) => limiter.key("a").charge(cost),
-    "the global key().allow(cost)": (cost) => limiter.key().allow(cost),
+    "global.allow(cost)": (cost) => limiter.global.allow(cost),
   }],
   ["key", GLOBAL_OR_KEY, {
     "allow(key)": (key) => limiter.allow(key),

@@ -2,6 +2,7 @@
 import { type Key, type Limiter, ManualClock, Sluice } from "sluice";
 import { afterEach, describe, expect, it } from "vitest";
 import { toNs } from "../../models/window-models.js";
+import { callsOf } from "../../tables.js";
 import { Crew, sum } from "../../threads/crew.js";
 
 const open: Sluice[] = [];
@@ -102,9 +103,10 @@ const kinds: Kind[] = [
 const KEYS: (Key | undefined)[] = ["alice", 7, 10n ** 20n, Uint8Array.of(1, 2), "š", undefined];
 
 /** How often a key is admitted at one moment. */
-function drain(limiter: Limiter, key?: Key): number {
+function drain(limiter: Limiter, key: Key | undefined): number {
   let admitted = 0;
-  while (limiter.allow(key)) admitted++;
+  const calls = callsOf(limiter, key);
+  while (calls.allow()) admitted++;
   return admitted;
 }
 
@@ -114,7 +116,7 @@ describe.each(kinds)("$kind", ({ make, atOnce, conserves, hasBurst, takesLine })
     const limiter = make(sluice, 5);
     for (const key of KEYS) {
       expect(drain(limiter, key)).toBe(atOnce(5));
-      expect(limiter.allow(key)).toBe(false);
+      expect(callsOf(limiter, key).allow()).toBe(false);
     }
     expect(sluice.stats().limiters.it).toMatchObject({
       allowed: atOnce(5) * KEYS.length,
@@ -269,15 +271,14 @@ describe.each(kinds)("$kind", ({ make, atOnce, conserves, hasBurst, takesLine })
     }
   });
 
-  it("has one bucket without a key, apart from all others", () => {
+  it("has one global bucket, which no key shares", () => {
     const { sluice } = create();
     const limiter = make(sluice, 5);
-    expect(drain(limiter)).toBe(atOnce(5));
-    expect(limiter.key().allow()).toBe(false);
-    expect(limiter.key(undefined).peek()).toEqual(limiter.peek());
+    expect(drain(limiter, undefined)).toBe(atOnce(5));
+    expect(sluice.limiter("it").global.allow()).toBe(false);
     for (const key of ["", "undefined", 0]) expect(limiter.allow(key), String(key)).toBe(true);
-    limiter.reset();
-    expect(limiter.allow()).toBe(true);
+    limiter.global.reset();
+    expect(limiter.global.allow()).toBe(true);
   });
 
   it("ends waits in order of arrival, charges nothing for impossible ones, and ends every wait", async () => {
@@ -340,7 +341,7 @@ describe.each(kinds)("$kind", ({ make, atOnce, conserves, hasBurst, takesLine })
         granted += await hire("reserves", 25_000);
         expect(granted).toBe(round * 100_000);
       }
-      expect(toNs(limiter.peek(key).retryAfterMs)).toBe(Math.ceil(granted * (1e9 / most)));
+      expect(toNs(callsOf(limiter, key).peek().retryAfterMs)).toBe(Math.ceil(granted * (1e9 / most)));
     } else {
       let kept = 0;
       let calls = 0;
@@ -349,9 +350,9 @@ describe.each(kinds)("$kind", ({ make, atOnce, conserves, hasBurst, takesLine })
         calls += 200_000;
       }
       expect(kept).toBeGreaterThan(0);
-      expect(limiter.peek(key, 0).remaining).toBe(most - kept);
+      expect(callsOf(limiter, key).peek(0).remaining).toBe(most - kept);
       expect(await hire("allows", 20_000)).toBe(most - kept);
-      expect(limiter.peek(key, 0).remaining).toBe(0);
+      expect(callsOf(limiter, key).peek(0).remaining).toBe(0);
       const { allowed, denied } = sluice.stats().limiters.it;
       expect(allowed + denied).toBe(calls + 80_000);
     }

@@ -15,6 +15,7 @@ import {
   SluiceError,
 } from "sluice";
 import { describe, expect, it } from "vitest";
+import { callsOf } from "../../tables.js";
 
 const MAX_COST = 2 ** 31 - 1;
 
@@ -163,12 +164,7 @@ const ways: Record<
     allow: (cost) => limiter.allow("k", cost),
   }),
   "of a handle": (limiter) => limiter.key("k"),
-  "of the global bucket": (limiter) => ({
-    consume: (cost) => limiter.consume(undefined, cost),
-    peek: (cost) => limiter.peek(undefined, cost),
-    allow: (cost) => limiter.allow(undefined, cost),
-  }),
-  "of the global handle": (limiter) => limiter.key(),
+  "of the global bucket": (limiter) => limiter.global,
 };
 
 function decisionOf(limit: number, [allowed, remaining, retryAfterMs, resetMs]: Row[2]): Decision {
@@ -339,18 +335,18 @@ describe("settling afterwards", () => {
     const { limiter, sluice } = limiterOf();
     limiter.reset("k");
     limiter.refund("k", 3);
-    limiter.reset();
+    limiter.global.reset();
     expect(sluice.audit().used).toBe(0);
   });
 
   it("one key leaves the others and the global bucket alone", () => {
     const { limiter } = limiterOf();
     limiter.charge("a", 9);
-    limiter.charge(undefined, 7);
+    limiter.global.charge(7);
     expect(limiter.peek("a", 0).retryAfterMs).toBe(400);
-    expect(limiter.peek(undefined, 0).retryAfterMs).toBe(200);
+    expect(limiter.global.peek(0).retryAfterMs).toBe(200);
     expect(limiter.peek("b", 0).remaining).toBe(5);
-    limiter.reset();
+    limiter.global.reset();
     expect(limiter.peek("a", 0).retryAfterMs).toBe(400);
     limiter.reset("a");
     expect(limiter.peek("a", 0).remaining).toBe(5);
@@ -379,7 +375,7 @@ describe("changing a limiter", () => {
     (rate, to) => {
       const { clock, limiter } = limiterOf(rate, 1000);
       const keys = ["allow", "consume", "handle", "batch", undefined] as const;
-      for (const key of keys) limiter.allow(key, 1000);
+      for (const key of keys) callsOf(limiter, key).allow(1000);
       limiter.setRate(to);
       const waitMs = Math.ceil((500 / to) * 1e9) / 1e6;
       const calls = {
@@ -387,7 +383,7 @@ describe("changing a limiter", () => {
         consume: (): boolean => limiter.consume("consume", 500).allowed,
         handle: (): boolean => limiter.key("handle").allow(500),
         batch: (): boolean => limiter.allowMany(["batch"], 500)[0] === 1,
-        global: (): boolean => limiter.allow(undefined, 500),
+        global: (): boolean => limiter.global.allow(500),
       };
       clock.set(waitMs * 0.999);
       for (const [name, call] of Object.entries(calls)) expect(call(), name).toBe(false);
@@ -413,13 +409,13 @@ describe("changing a limiter", () => {
     const { limiter } = limiterOf();
     limiter.allow("k", 5);
     limiter.charge("k", 100);
-    limiter.allow(undefined, 5);
+    limiter.global.allow(5);
     limiter.setRate(Infinity);
     expect(limiter.allow("k", MAX_COST)).toBe(true);
-    expect(limiter.allow(undefined, MAX_COST)).toBe(true);
+    expect(limiter.global.allow(MAX_COST)).toBe(true);
     limiter.setRate(10);
     expect(limiter.peek("k", 0).remaining).toBe(5);
-    expect(limiter.peek(undefined, 0).remaining).toBe(5);
+    expect(limiter.global.peek(0).remaining).toBe(5);
   });
 
   it("to a smaller burst caps what is there, to a larger one makes room", () => {

@@ -136,15 +136,15 @@ describe.each(kinds)("a $name", ({ make, isSliding, isWindow }) => {
     const { sluice } = create();
     const limiter = make(sluice, 5, 1000);
     const denies = sluice.tokenBucket("denies", { rate: 0, burst: 0 });
-    const before = [limiter.peek("key"), limiter.peek()];
+    const before = [limiter.peek("key"), limiter.global.peek()];
     for (let i = 0; i < 20; i++) {
-      expect(sluice.all([[limiter, "key", 2], [limiter, undefined, 2], [denies, "key"]])).toMatchObject({
+      expect(sluice.all([[limiter, "key", 2], [limiter.global, 2], [denies, "key"]])).toMatchObject({
         allowed: false,
         refusedBy: "denies",
       });
       expect(sluice.all([[denies, "key"], [limiter, "key", 2]]).allowed).toBe(false);
     }
-    expect([limiter.peek("key"), limiter.peek()]).toEqual(before);
+    expect([limiter.peek("key"), limiter.global.peek()]).toEqual(before);
   });
 
   it.each([-3_600_000, 3_600_000])("neither blocks nor frees a key when the wall clock is set by %i ms", (shift) => {

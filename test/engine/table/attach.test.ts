@@ -193,8 +193,8 @@ describe("close", () => {
     const sluice = Sluice.create({ capacity: 10 });
     const limiter = sluice.tokenBucket("p", { rate: 10, burst: 1 });
     limiter.allow("key");
-    limiter.allow();
-    const waits = [limiter.wait("key"), limiter.wait("key"), limiter.wait()];
+    limiter.global.allow();
+    const waits = [limiter.wait("key"), limiter.wait("key"), limiter.global.wait()];
     const outcomes = Promise.allSettled(waits);
     sluice.close();
     for (const outcome of await outcomes) {
@@ -221,7 +221,7 @@ describe("close", () => {
     ["allow of a string", (limiter) => limiter.allow("key")],
     ["allow of a number", (limiter) => limiter.allow(1)],
     ["allow of bytes", (limiter) => limiter.allow(new Uint8Array(3))],
-    ["allow of the global bucket", (limiter) => limiter.allow()],
+    ["allow of the global bucket", (limiter) => limiter.global.allow()],
     ["allow of a key handle", (_, keyed) => keyed.allow()],
     ["allow of the global handle", (_, __, global) => global.allow()],
     ["consume", (limiter) => limiter.consume("key")],
@@ -239,7 +239,7 @@ describe("close", () => {
     const sluice = Sluice.create({ capacity: 10, clock: new ManualClock(1) });
     const limiter = sluice.tokenBucket("p", { rate: 1, burst: 1 });
     const keyed = limiter.key("handle");
-    const global = limiter.key();
+    const global = limiter.global;
     const { memory } = sluice.handle;
     sluice.close();
     const before = Buffer.from(Buffer.from(memory.buffer));

@@ -125,8 +125,8 @@ describe("keys", () => {
     const { limiter, sluice } = limiterOf();
     for (const [name, key] of unique.values()) expect(limiter.allow(key), `${name}, the first time`).toBe(true);
     for (const [name, key] of unique.values()) expect(limiter.allow(key), `${name}, the second time`).toBe(false);
-    expect(limiter.allow()).toBe(true);
-    expect(limiter.allow()).toBe(false);
+    expect(limiter.global.allow()).toBe(true);
+    expect(limiter.global.allow()).toBe(false);
     expect(sluice.audit()).toMatchObject({ clean: true, used: unique.size });
     expect(sluice.stats()).toMatchObject({ evicted: 0, claimed: unique.size });
   });
@@ -211,13 +211,11 @@ describe("keys", () => {
     expect(two.limiter.allow("k")).toBe(true);
   });
 
-  it("that are left out are the global bucket, which is none of the others", () => {
+  it("share no bucket with limiter.global", () => {
     const { limiter, sluice } = limiterOf(3);
-    expect(limiter.allow()).toBe(true);
-    expect(limiter.allow(undefined)).toBe(true);
-    expect(limiter.key().allow()).toBe(true);
-    expect(limiter.consume().allowed).toBe(false);
-    expect(limiter.key()).toBe(limiter.key(undefined));
+    expect(limiter.global.allow()).toBe(true);
+    expect(limiter.global.allow(2)).toBe(true);
+    expect(sluice.limiter(limiter.name).global.consume().allowed).toBe(false);
     for (const key of ["", 0, 0n, new Uint8Array(0), "undefined"]) expect(limiter.allow(key)).toBe(true);
     expect(sluice.audit().used).toBe(5);
   });

@@ -58,7 +58,7 @@ function answers(
   const clock = new ManualClock(5000);
   const sluice = Sluice.create({ capacity: 100, clock, maxThreads: 2 });
   const twins = ["kept", "looked"].map((name) => kinds[kind](sluice, name));
-  const handle: KeyedLimiter = twins[0].key(key);
+  const handle: KeyedLimiter = key === undefined ? twins[0].global : twins[0].key(key);
   const kept: boolean[] = [];
   const looked: boolean[] = [];
   const isWindow = kind.endsWith("Window");
@@ -66,7 +66,7 @@ function answers(
     if (step.does === "allow") {
       kept.push(handle.allow(step.cost));
       // Neither way keeps a reading: `consume` decides in general, and so does a key that is looked up.
-      looked.push(key === undefined ? twins[1].consume(undefined, step.cost).allowed : twins[1].allow(key, step.cost));
+      looked.push(key === undefined ? twins[1].global.consume(step.cost).allowed : twins[1].allow(key, step.cost));
     } else if (step.does === "move") clock.set(Math.max(0, clock.nowMs + step.ms));
     else if (step.does === "rate") {
       if (!isWindow || (step.rate >= 1 && step.rate <= 1000)) {

@@ -48,7 +48,7 @@ describe("a wait", () => {
     expect(await log.take()).toEqual([]);
     clock.set(100);
     expect(await log.take()).toEqual(["later"]);
-    log.add("global", limiter.wait());
+    log.add("global", limiter.global.wait());
     log.add("handle", limiter.key("k").wait());
     clock.set(200);
     expect((await log.take()).sort()).toEqual(["global", "handle"]);
@@ -463,7 +463,7 @@ describe("maxWaiters", () => {
     expect(await log.take()).toEqual(["c: ERR_SLUICE_TOO_MANY_WAITERS"]);
     expect(limiter.peek("k", 0).retryAfterMs).toBe(200);
     await limiter.wait("another", 1, { maxWaiters: 1 });
-    await limiter.wait(undefined, 1, { maxWaiters: 1 });
+    await limiter.global.wait(1, { maxWaiters: 1 });
     clock.set(100);
     expect(await log.take()).toEqual(["a"]);
     log.add("d", limiter.wait("k", 1, { maxWaiters: 2 }));
@@ -609,14 +609,14 @@ describe("a synchronous wait", () => {
       const wait of [
         () => limiter.waitSync("k"),
         () => limiter.key("k").waitSync(),
-        () => limiter.waitSync(),
+        () => limiter.global.waitSync(),
         () => limiter.waitSync("k", 1, { timeoutMs: 0 }),
       ]
     ) {
       expect(wait).toThrow(codeOf("ERR_SLUICE_MAIN_THREAD"));
     }
     expect(limiter.peek("k", 0).remaining).toBe(1);
-    expect(limiter.peek(undefined, 0).remaining).toBe(1);
+    expect(limiter.global.peek(0).remaining).toBe(1);
   });
 
   /** A worker that waits, and its next message (undefined: none for a while). */
