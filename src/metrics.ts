@@ -19,7 +19,7 @@ export interface MetricsOptions {
   prefix?: string;
   /**
    * Also counts the keys in use, at most once in this time, ms >= 0. To count them,
-   * the scraping thread walks the table, some 10 ns a slot. Default: no walk, and no
+   * the scraping thread walks the table, 10 to 20 ns a slot. Default: no walk, and no
    * such gauge.
    */
   liveEveryMs?: number;
