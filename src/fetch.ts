@@ -28,7 +28,10 @@ interface FetchResponse {
 }
 
 export interface LimitedFetchOptions<Fetch extends AnyFetch = typeof globalThis.fetch> {
-  /** The bucket that a call takes from: a key, or a function of the URL such as `(url) => url.host`. Default: the limiter's global bucket. */
+  /**
+   * The bucket that a call takes from: a key, or a function of the URL such as `(url)
+   * => url.host`. Default: the limiter's global bucket.
+   */
   key?: Key | ((url: URL) => Key);
   /** The fetch to call. Default: the global one. */
   fetch?: Fetch;
@@ -38,7 +41,10 @@ export interface LimitedFetchOptions<Fetch extends AnyFetch = typeof globalThis.
   timeoutMs?: number;
   /** How often a call is repeated after an answer with Retry-After: an integer >= 0. Default: 2. */
   maxRetries?: number;
-  /** Longest pause that a server can ask for, ms >= 0. After a longer Retry-After the pause lasts this long, and the caller gets the answer. Default: 60,000. */
+  /**
+   * Longest pause that a server can ask for, ms >= 0. After a longer Retry-After the
+   * pause lasts this long, and the caller gets the answer. Default: 60,000.
+   */
   maxRetryAfterMs?: number;
 }
 
@@ -160,7 +166,10 @@ class Pauses {
     return Math.max(0, (this.#untilMs.get(identityOf(key)) ?? 0) - this.#policy.table.clock.now());
   }
 
-  /** Resolves when the key's pause is over. Rejects with the signal's reason, or with ERR_SLUICE_TIMEOUT at once if that is after the deadline. */
+  /**
+   * Resolves when the key's pause is over. Rejects with the signal's reason, or with
+   * ERR_SLUICE_TIMEOUT at once if that is after the deadline.
+   */
   async end(
     key: Key | undefined,
     cost: number,
@@ -240,7 +249,10 @@ function isReplayable(body: unknown): boolean {
   return ArrayBuffer.isView(body) || REPLAYABLE.has(Object.prototype.toString.call(body).slice("[object ".length, -1));
 }
 
-/** The pause that the server asked for, ms: a number of seconds, or a date by the server's own clock where it sends that. Undefined without a readable Retry-After. */
+/**
+ * The pause that the server asked for, ms: a number of seconds, or a date by the
+ * server's own clock where it sends that. Undefined without a readable Retry-After.
+ */
 function retryAfterOf({ headers }: FetchResponse): number | undefined {
   const value = headers.get("retry-after")?.trim() ?? "";
   if (/^\d+$/.test(value)) return Number(value) * 1000;

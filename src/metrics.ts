@@ -13,9 +13,15 @@ import { checkOptions } from "./engine/options.js";
 export interface MetricsOptions {
   /** The registry of prom-client to add the metrics to. */
   registry: Registry;
-  /** The value of the label `table`, different for each table of a registry: 1 to 100 characters. Default: 'main'. */
+  /**
+   * The value of the label `table`, different for each table of a registry: 1 to 100
+   * characters. Default: 'main'.
+   */
   table?: string;
-  /** The beginning of every metric's name: letters, digits, underscores and colons, no digit first. Default: 'sluice_'. */
+  /**
+   * The beginning of every metric's name: letters, digits, underscores and colons, no
+   * digit first. Default: 'sluice_'.
+   */
   prefix?: string;
   /**
    * Also counts the keys in use, at most once in this time, ms >= 0. To count them,
@@ -85,7 +91,10 @@ export function registerMetrics(sluice: Sluice, options: MetricsOptions): () => 
   };
 }
 
-/** The tables that a registry has under a prefix. Makes their metrics if the registry has none, or was cleared. */
+/**
+ * The tables that a registry has under a prefix. Makes their metrics if the registry
+ * has none, or was cleared.
+ */
 function sourcesOf(registry: Registry, prefix: string): Sources {
   let byPrefix = registered.get(registry);
   if (!byPrefix) registered.set(registry, byPrefix = new Map());

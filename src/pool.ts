@@ -21,7 +21,10 @@ export interface LeakyPoolOptions {
   rate: number;
   /** Tasks that may wait: 0 to 2^31-1; with 0 the pool takes only tasks that can start at once. */
   queue: number;
-  /** The table and the limiter's name by which several pools, in several threads, share one rate. Default: a rate of its own. */
+  /**
+   * The table and the limiter's name by which several pools, in several threads, share
+   * one rate. Default: a rate of its own.
+   */
   home?: { sluice: Sluice; name: string };
   /** More options for Piscina. */
   piscina?: Omit<ConstructorParameters<typeof Piscina>[0], "filename">;
@@ -186,7 +189,10 @@ export class LeakyPool<Task = unknown, Result = unknown> {
     await this.#end();
   }
 
-  /** Takes no more tasks, rejects the waiting ones with ERR_SLUICE_CLOSED, and ends the threads with the tasks that run on them. */
+  /**
+   * Takes no more tasks, rejects the waiting ones with ERR_SLUICE_CLOSED, and ends the
+   * threads with the tasks that run on them.
+   */
   async destroy(): Promise<void> {
     this.#isClosed = true;
     this.#ending.abort();

@@ -12,7 +12,10 @@ import { Guard, GUARD_OPTIONS, type GuardOptions } from "./guard/guard.js";
 import { PROBLEM_JSON } from "./guard/problem.js";
 
 export interface ForwardAuthOptions extends GuardOptions<PlainRequest> {
-  /** Which peers are believed, both for the client's address and for the original request: `clientAddress({ hops })` or `clientAddress({ trusted })`. */
+  /**
+   * Which peers are believed, both for the client's address and for the original
+   * request: `clientAddress({ hops })` or `clientAddress({ trusted })`.
+   */
   client: ClientAddress;
   /**
    * The headers with the original method and URI. Default: 'x-forwarded-method' and
@@ -20,9 +23,15 @@ export interface ForwardAuthOptions extends GuardOptions<PlainRequest> {
    * always sets: any other comes from the client.
    */
   original?: { method: string; uri: string };
-  /** The status in place of 429 or 503, for nginx, whose auth_request passes on only 401 and 403. Default: the status of the guard's answer. */
+  /**
+   * The status in place of 429 or 503, for nginx, whose auth_request passes on only 401
+   * and 403. Default: the status of the guard's answer.
+   */
   limitedStatus?: 401 | 403;
-  /** Called with the error of a function of the options, after a response of 500. Default: a warning of the process. */
+  /**
+   * Called with the error of a function of the options, after a response of 500.
+   * Default: a warning of the process.
+   */
   onError?: (error: unknown, request: PlainRequest) => void;
 }
 

@@ -77,7 +77,10 @@ export class WindowCounts {
     )!;
   }
 
-  /** Counts a request. In a full table a newcomer is MAX_COUNT under `whenFull: 'deny'`, and 1 under `'allow'`. */
+  /**
+   * Counts a request. In a full table a newcomer is MAX_COUNT under `whenFull: 'deny'`,
+   * and 1 under `'allow'`.
+   */
   add(key: string): WindowCount {
     const window = new Bucket(this.#window, key);
     for (;;) {
@@ -143,7 +146,10 @@ export class WindowCounts {
     return { window, counter: this.#counterOf(this.#nameOf(window, false), key), endsInMs: retryAfterMs };
   }
 
-  /** The name of the window that `window` was just asked about: the time of its next token. Empty if the table was full. */
+  /**
+   * The name of the window that `window` was just asked about: the time of its next
+   * token. Empty if the table was full.
+   */
   #nameOf(window: Bucket, isNew: boolean): string {
     const { dueAtLow, dueAtHigh } = window.dueAt;
     if ((dueAtLow | dueAtHigh) === 0) return "";

@@ -17,7 +17,10 @@ export type { StoreOptions };
 export interface FastifyStoreOptions {
   /** A request beyond the maximum begins the window anew, to a sixteenth of it. */
   continueExceeding?: boolean;
-  /** The first request beyond the maximum makes the window last one timeWindow, the next two, then four, up to 64. */
+  /**
+   * The first request beyond the maximum makes the window last one timeWindow, the next
+   * two, then four, up to 64.
+   */
   exponentialBackoff?: boolean;
   /** The route of a child. */
   routeInfo?: { method?: string | readonly string[]; url?: string };
@@ -38,7 +41,10 @@ export interface FastifyStore {
 
 /** Longest window that a request beyond the maximum can make, in time windows. */
 const MAX_BACKOFF = 64;
-/** Least share of a window that its end is moved by. Each move takes a slot of the table, and a client can cause as many as it likes. */
+/**
+ * Least share of a window that its end is moved by. Each move takes a slot of the
+ * table, and a client can cause as many as it likes.
+ */
 const MIN_STEP = 1 / 16;
 
 class RouteStore implements FastifyStore {
@@ -76,7 +82,10 @@ class RouteStore implements FastifyStore {
     answer(callback, () => this.#countsOf(timeWindow).peek(scoped(this.#scope, key)) ?? { count: 0, endsInMs: 0 });
   }
 
-  /** Limiters without a route (`createRateLimit`, `rateLimit`) are numbered in their order, which is the same in every thread. */
+  /**
+   * Limiters without a route (`createRateLimit`, `rateLimit`) are numbered in their
+   * order, which is the same in every thread.
+   */
   child(routeOptions: object): RouteStore {
     const options: FastifyStoreOptions = routeOptions;
     const { method, url } = options.routeInfo ?? {};

@@ -1,4 +1,7 @@
-/** The store for express-rate-limit: what the documentation requires of a store, a plain model to compare with, and the real middleware. */
+/**
+ * The store for express-rate-limit: what the documentation requires of a store, a plain
+ * model to compare with, and the real middleware.
+ */
 import express from "express";
 import { type Options, rateLimit, type RateLimitRequestHandler, type Store } from "express-rate-limit";
 import fc from "fast-check";

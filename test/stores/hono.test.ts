@@ -1,4 +1,7 @@
-/** The store for hono-rate-limiter, in real servers. Alone it is tested in express-rate-limit.test.ts: both are one class. */
+/**
+ * The store for hono-rate-limiter, in real servers. Alone it is tested in
+ * express-rate-limit.test.ts: both are one class.
+ */
 import { serve as listen } from "@hono/node-server";
 import { Hono } from "hono";
 import { rateLimiter, type Store } from "hono-rate-limiter";

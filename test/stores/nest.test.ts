@@ -31,13 +31,13 @@ function create(): { sluice: Sluice; clock: ManualClock; storage: ThrottlerStora
 describe("a storage", () => {
   it("counts in windows that begin with the first request", async () => {
     const { clock, storage } = create();
-    const hit = () => storage.increment("alice", 60_000, 3, 60_000, "default");
+    const increment = () => storage.increment("alice", 60_000, 3, 60_000, "default");
     clock.advance(12_345);
-    expect(await hit()).toEqual({ totalHits: 1, timeToExpire: 60, isBlocked: false, timeToBlockExpire: 0 });
+    expect(await increment()).toEqual({ totalHits: 1, timeToExpire: 60, isBlocked: false, timeToBlockExpire: 0 });
     clock.advance(30_500);
-    expect(await hit()).toEqual({ totalHits: 2, timeToExpire: 30, isBlocked: false, timeToBlockExpire: 0 });
+    expect(await increment()).toEqual({ totalHits: 2, timeToExpire: 30, isBlocked: false, timeToBlockExpire: 0 });
     clock.advance(29_500);
-    expect(await hit()).toEqual({ totalHits: 1, timeToExpire: 60, isBlocked: false, timeToBlockExpire: 0 });
+    expect(await increment()).toEqual({ totalHits: 1, timeToExpire: 60, isBlocked: false, timeToBlockExpire: 0 });
   });
 
   it.each([[10_000, "shorter than the window"], [60_000, "as long as the window"], [600_000, "longer"], [
@@ -47,12 +47,12 @@ describe("a storage", () => {
     "blocks for %i ms, %s, from the first request beyond the limit, and then begins another window",
     async (blockDuration) => {
       const { clock, storage } = create();
-      const hit = () => storage.increment("alice", 60_000, 2, blockDuration, "default");
-      await hit();
+      const increment = () => storage.increment("alice", 60_000, 2, blockDuration, "default");
+      await increment();
       clock.advance(20_000);
-      await hit();
+      await increment();
       const blockSeconds = blockDuration / 1000;
-      expect(await hit()).toEqual({
+      expect(await increment()).toEqual({
         totalHits: 3,
         timeToExpire: blockSeconds,
         isBlocked: true,
@@ -60,22 +60,22 @@ describe("a storage", () => {
       });
       // Requests while blocked do not make it longer.
       clock.advance(blockDuration / 2);
-      expect(await hit()).toMatchObject({ totalHits: 4, isBlocked: true, timeToBlockExpire: blockSeconds / 2 });
+      expect(await increment()).toMatchObject({ totalHits: 4, isBlocked: true, timeToBlockExpire: blockSeconds / 2 });
       clock.advance(blockDuration / 2 - 0.001);
-      expect(await hit()).toMatchObject({ totalHits: 5, isBlocked: true, timeToBlockExpire: 1 });
+      expect(await increment()).toMatchObject({ totalHits: 5, isBlocked: true, timeToBlockExpire: 1 });
       clock.advance(0.001);
-      expect(await hit()).toEqual({ totalHits: 1, timeToExpire: 60, isBlocked: false, timeToBlockExpire: 0 });
+      expect(await increment()).toEqual({ totalHits: 1, timeToExpire: 60, isBlocked: false, timeToBlockExpire: 0 });
     },
   );
 
   it("with a block of 0 refuses until the window ends", async () => {
     const { clock, storage } = create();
-    const hit = () => storage.increment("alice", 60_000, 1, 0, "default");
-    await hit();
+    const increment = () => storage.increment("alice", 60_000, 1, 0, "default");
+    await increment();
     clock.advance(50_000);
-    expect(await hit()).toEqual({ totalHits: 2, timeToExpire: 10, isBlocked: true, timeToBlockExpire: 10 });
+    expect(await increment()).toEqual({ totalHits: 2, timeToExpire: 10, isBlocked: true, timeToBlockExpire: 10 });
     clock.advance(10_000);
-    expect(await hit()).toMatchObject({ totalHits: 1, isBlocked: false });
+    expect(await increment()).toMatchObject({ totalHits: 1, isBlocked: false });
   });
 
   it("with a limit of 0 refuses every request", async () => {

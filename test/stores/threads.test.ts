@@ -1,4 +1,7 @@
-/** Several threads behind one limit of a middleware: its own store admits the limit once a thread, a store in a shared table once. */
+/**
+ * Several threads behind one limit of a middleware: its own store admits the limit once
+ * a thread, a store in a shared table once.
+ */
 import { once } from "node:events";
 import { Sluice } from "sluice";
 import { SluiceStore } from "sluice/stores/express-rate-limit";
@@ -79,7 +82,10 @@ const frameworks = ["express", "fastify", "hono", "nest"];
 describe.each(frameworks)("4 servers of %s in 4 threads", { timeout: 120_000 }, (framework) => {
   const limit = 40;
 
-  /** Sends rounds of two requests to each server, `limit` + 20 to each; for every admitted one, its server and the remaining count in its headers. */
+  /**
+   * Sends rounds of two requests to each server, `limit` + 20 to each; for every
+   * admitted one, its server and the remaining count in its headers.
+   */
   async function load(isShared: boolean): Promise<{ thread: number; remaining: number }[]> {
     const sluice = create();
     const workers = Array.from(

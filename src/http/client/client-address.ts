@@ -22,9 +22,15 @@ export interface ClientRule {
    * client is the last address that is not one of them.
    */
   trusted?: readonly string[];
-  /** The header that your proxies append to: 'x-forwarded-for' (default), 'forwarded' (RFC 7239), or another list of addresses. */
+  /**
+   * The header that your proxies append to: 'x-forwarded-for' (default), 'forwarded'
+   * (RFC 7239), or another list of addresses.
+   */
   header?: string;
-  /** IPv6 clients share a bucket by this many first bits of their address: 32 to 128, 56 by default; false for whole addresses. */
+  /**
+   * IPv6 clients share a bucket by this many first bits of their address: 32 to 128, 56
+   * by default; false for whole addresses.
+   */
   ipv6Prefix?: number | false;
 }
 

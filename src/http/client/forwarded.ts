@@ -28,7 +28,10 @@ function isEscaped(text: string, at: number): boolean {
   return backslashes % 2 === 1;
 }
 
-/** The address in an entry, as written; undefined if it has none ("unknown", an obfuscated name) or is malformed. */
+/**
+ * The address in an entry, as written; undefined if it has none ("unknown", an
+ * obfuscated name) or is malformed.
+ */
 export function addressIn(entry: string, isForwarded: boolean): string | undefined {
   if (entry.length > MAX_ENTRY) return undefined;
   const node = isForwarded ? forOf(entry) : entry.trim();

@@ -7,7 +7,10 @@ import { GONE } from "./address.js";
 export interface Reader<Request> {
   /** The value or values of a header, by its lower-case name; undefined without one. */
   header(request: Request, name: string): string | readonly string[] | undefined;
-  /** The address of the connection's peer; undefined on a Unix socket, 'gone' if the peer disconnected before it was read. */
+  /**
+   * The address of the connection's peer; undefined on a Unix socket, 'gone' if the
+   * peer disconnected before it was read.
+   */
   remoteAddress(request: Request): string | undefined;
 }
 

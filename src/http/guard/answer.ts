@@ -9,7 +9,10 @@ import type { AsyncDecision } from "./async-limiter.js";
 export interface Answer {
   /** Whether the request may proceed. In shadow mode it always may. */
   readonly allowed: boolean;
-  /** 200 if the request may proceed. Otherwise the status of the response: 429; 403 for the deny list; 503 for 'temporary-reduced-capacity' or if no decision was possible. */
+  /**
+   * 200 if the request may proceed. Otherwise the status of the response: 429; 403 for
+   * the deny list; 503 for 'temporary-reduced-capacity' or if no decision was possible.
+   */
   readonly status: number;
   /** Header fields for the response, whether allowed or not: a name, its value, the next name, ... */
   readonly fields: readonly string[];
@@ -23,7 +26,10 @@ export interface Answer {
   readonly decision: AsyncDecision | undefined;
 }
 
-/** A response of the user's own to a refusal. It keeps Retry-After and the limits' fields; what it leaves out stays as it was. */
+/**
+ * A response of the user's own to a refusal. It keeps Retry-After and the limits'
+ * fields; what it leaves out stays as it was.
+ */
 export interface OwnResponse {
   /** 200 to 599. */
   status?: number;
@@ -43,7 +49,10 @@ export const ADMITTED: Answer = Object.freeze({
   decision: undefined,
 });
 
-/** A refusal with a response of the user's own. Its last field is the Content-Type. Throws for a response that no server could send. */
+/**
+ * A refusal with a response of the user's own. Its last field is the Content-Type.
+ * Throws for a response that no server could send.
+ */
 export function withOwnResponse(answer: Answer, own: OwnResponse): Answer {
   checkOptions(own, ["status", "contentType", "body"], "respond()");
   const { status = answer.status, body = answer.body, contentType } = own;

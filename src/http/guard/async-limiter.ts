@@ -15,14 +15,20 @@ import type { Key } from "../../engine/table/key.js";
 export interface AsyncDecision extends Decision {
   /** True if it was made without Redis, by what stands in for it. */
   readonly degraded?: boolean;
-  /** True if no decision was possible and the request is refused for that reason alone: 503, 'temporary-reduced-capacity'. */
+  /**
+   * True if no decision was possible and the request is refused for that reason alone:
+   * 503, 'temporary-reduced-capacity'.
+   */
   readonly unavailable?: boolean;
 }
 
 /** A limiter that decides in promises: a `RedisLimiter`, a `LeasedLimiter`, or one of your own. */
 export interface AsyncLimiter {
   readonly name: string;
-  /** Its limits, for the header fields: rate in tokens per second, and burst. More than one if `limitIndex` of a decision says which. */
+  /**
+   * Its limits, for the header fields: rate in tokens per second, and burst. More than
+   * one if `limitIndex` of a decision says which.
+   */
   readonly limits: readonly { readonly rate: number; readonly burst: number }[];
   /** Takes `cost` tokens of `key` if they are there. */
   consume(key: Key, cost: number): Promise<AsyncDecision>;
@@ -79,7 +85,10 @@ export function consume({ limiter, key, cost }: Charge): Decision | Promise<Asyn
   return key === undefined ? limiter.global.consume(cost) : limiter.consume(key, cost);
 }
 
-/** Takes the cost of every charge, one after the other, or of none. The first that refuses is the last that is asked. */
+/**
+ * Takes the cost of every charge, one after the other, or of none. The first that
+ * refuses is the last that is asked.
+ */
 export async function consumeInTurn(charges: readonly Charge[]): Promise<GroupDecision & AsyncDecision> {
   const taken: AsyncDecision[] = [];
   let entryIndex = 0;

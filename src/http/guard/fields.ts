@@ -45,7 +45,10 @@ export class LimiterFields {
   readonly #limits: readonly HeaderLimit[];
   readonly #versions: readonly number[];
 
-  /** Throws RangeError, as for the option `option`, if fields of this style cannot carry the limiter's name. */
+  /**
+   * Throws RangeError, as for the option `option`, if fields of this style cannot carry
+   * the limiter's name.
+   */
   constructor(limiter: AnyLimiter, style: HeaderStyle, problem: ProblemType, option: string) {
     this.name = limiter.name;
     this.refusal = problemBody(problem, limiter.name);
@@ -78,7 +81,10 @@ export class LimiterFields {
   }
 }
 
-/** `"name";q=burst;w=seconds`, for older drafts without the name: what a full bucket admits, and how long it takes to fill. */
+/**
+ * `"name";q=burst;w=seconds`, for older drafts without the name: what a full bucket
+ * admits, and how long it takes to fill.
+ */
 function policyItem({ name, rate, burst, kind }: HeaderLimit, isNamed: boolean): string {
   const parameters = new Map<string, number>();
   if (isNamed) parameters.set("q", burst);

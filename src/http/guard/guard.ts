@@ -46,7 +46,10 @@ export interface GuardOptions<Request> {
   allow?: ListOptions;
   /** Requests that are refused uncounted with 403, by address or key. */
   deny?: ListOptions;
-  /** Called for every refusal, by a limit or by `deny`; in shadow mode for what would have been one. If it returns a promise, the answer waits for it. */
+  /**
+   * Called for every refusal, by a limit or by `deny`; in shadow mode for what would
+   * have been one. If it returns a promise, the answer waits for it.
+   */
   onLimited?: (request: Request, answer: Answer) => unknown;
   /** Replaces the response of a refusal, at once or in a promise. */
   respond?: (request: Request, answer: Answer) => OwnResponse | PromiseLike<OwnResponse>;
@@ -240,7 +243,10 @@ function entryOf(limiter: Limiter, key: Key | undefined, cost: number): Entry {
   return key === undefined ? [limiter.global, cost] : [limiter, key, cost];
 }
 
-/** Limiters of a table are charged in one call, which takes limiters of one table: throws RangeError for two. */
+/**
+ * Limiters of a table are charged in one call, which takes limiters of one table:
+ * throws RangeError for two.
+ */
 function checkOneTable<Request>(limits: readonly LimitOptions<Request>[]): void {
   let table: unknown;
   limits.forEach(({ limiter }, i) => {

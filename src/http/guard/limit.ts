@@ -9,17 +9,29 @@ import { type AnyLimiter, type Charge, isLimiter } from "./async-limiter.js";
 import { type HeaderStyle, LimiterFields } from "./fields.js";
 import { problems, type ProblemType } from "./problem.js";
 
-/** A function of a request that gives or promises its answer. `reader` is for functions of this library, such as `clientAddress()`. */
+/**
+ * A function of a request that gives or promises its answer. `reader` is for functions
+ * of this library, such as `clientAddress()`.
+ */
 export type Ask<Request, Answer> = (request: Request, reader: Reader<Request>) => Answer | PromiseLike<Answer>;
 
 export interface LimitOptions<Request> {
-  /** The limiter, of a table or one that answers in promises; or a function that chooses it, for example by tier or route. Null: this limit does not apply. */
+  /**
+   * The limiter, of a table or one that answers in promises; or a function that chooses
+   * it, for example by tier or route. Null: this limit does not apply.
+   */
   limiter: AnyLimiter | Ask<Request, AnyLimiter | null>;
-  /** A function that gives the key: `clientAddress(...)` or your own. Null: this limit does not apply. Default: the limiter's one global bucket, for all requests. */
+  /**
+   * A function that gives the key: `clientAddress(...)` or your own. Null: this limit
+   * does not apply. Default: the limiter's one global bucket, for all requests.
+   */
   key?: Ask<Request, Key | null>;
   /** Tokens that a request takes: an integer from 0 to 2^31-1, or a function that gives it. Default: 1. */
   cost?: number | Ask<Request, number>;
-  /** The problem type of a refusal: 'quota-exceeded' (default) and 'abnormal-usage-detected' are 429, 'temporary-reduced-capacity' is 503. */
+  /**
+   * The problem type of a refusal: 'quota-exceeded' (default) and
+   * 'abnormal-usage-detected' are 429, 'temporary-reduced-capacity' is 503.
+   */
   problem?: ProblemType;
   /** Sends the key to the client, as `pk` in 'draft-11' headers. Default: false. */
   sendsKey?: boolean;
@@ -92,7 +104,10 @@ export class Limit<Request> {
     return this.#checked(limiter, key, cost);
   }
 
-  /** The rest of `charge`, once a function has promised its answer. `known` are the answers it has already. */
+  /**
+   * The rest of `charge`, once a function has promised its answer. `known` are the
+   * answers it has already.
+   */
   async #chargeLater(
     request: Request,
     reader: Reader<Request>,
@@ -114,7 +129,10 @@ export class Limit<Request> {
     return { limit: this, limiter, key, cost, fields: this.#fieldsOf(limiter) };
   }
 
-  /** The fields of a limiter. Throws TypeError if it is not a limiter, RangeError if its name cannot be sent. */
+  /**
+   * The fields of a limiter. Throws TypeError if it is not a limiter, RangeError if its
+   * name cannot be sent.
+   */
   #fieldsOf(limiter: AnyLimiter): LimiterFields {
     const known = this.#fields.get(limiter);
     if (known?.isCurrent) return known;

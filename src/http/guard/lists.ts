@@ -9,7 +9,10 @@ import type { ClientAddress } from "../client/client-address.js";
 import type { Reader } from "../client/reader.js";
 
 export interface ListOptions {
-  /** IP addresses and ranges such as `10.0.0.0/8`; `'unix'` for peers on a Unix socket. They need the guard's `client`. */
+  /**
+   * IP addresses and ranges such as `10.0.0.0/8`; `'unix'` for peers on a Unix socket.
+   * They need the guard's `client`.
+   */
   addresses?: readonly string[];
   /** Keys, as the `key` functions of the limits give them. */
   keys?: readonly (string | number | bigint)[];

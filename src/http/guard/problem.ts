@@ -1,7 +1,10 @@
 // The bodies of refusals: problem details (RFC 9457) of the types that
 // draft-ietf-httpapi-ratelimit-headers-11 defines for limits.
 
-/** The problem types of the draft: the client has used its quota up, the service has less capacity, or the usage looks abnormal. */
+/**
+ * The problem types of the draft: the client has used its quota up, the service has
+ * less capacity, or the usage looks abnormal.
+ */
 export type ProblemType = "quota-exceeded" | "temporary-reduced-capacity" | "abnormal-usage-detected";
 
 interface Problem {

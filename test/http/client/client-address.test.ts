@@ -1,4 +1,7 @@
-/** The client of a request: one canonical form for an address, and no trust in headers that anyone could have sent. */
+/**
+ * The client of a request: one canonical form for an address, and no trust in headers
+ * that anyone could have sent.
+ */
 import fc from "fast-check";
 import ipaddr from "ipaddr.js";
 import { clientAddress, type ClientRule, plainReader, type PlainRequest } from "sluice/http";

@@ -1,4 +1,7 @@
-/** A guard with limiters that answer in promises: those of Redis, alone, together and with those of a table. */
+/**
+ * A guard with limiters that answer in promises: those of Redis, alone, together and
+ * with those of a table.
+ */
 import { once } from "node:events";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";

@@ -314,7 +314,7 @@ describe("lists", () => {
   const client = clientAddress({ hops: 1, ipv6Prefix: 32 });
   const by = (address: string): PlainRequest => from({ "x-forwarded-for": address, user: "alice" }, "10.0.0.1");
 
-  it("admit by address uncounted, and refuse with 403 uncounted; a denied address is refused even if it is allowed", () => {
+  it("admit and refuse by address, uncounted; a denied address is refused even if it is allowed", () => {
     const { user } = create();
     const ask = guard({
       limits: [{ limiter: user, key: client }],
