@@ -2,7 +2,7 @@ import { defineConfig } from "vitest/config";
 
 export default defineConfig({
   test: {
-    include: ["test/**/*.test.ts", "bench/test/**/*.test.ts"],
+    include: ["test/**/*.test.ts"],
     // Thread tests bring their own workers; test files beside them would only take their cores.
     fileParallelism: false,
     pool: "forks",

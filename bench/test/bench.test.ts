@@ -1,6 +1,6 @@
-// The benchmarks as a program: a small run of all of them, what it leaves, and
-// what the command says to good and bad runs, options and machines. What the
-// figures are is none of its business.
+// The benchmarks as a program: a small run of all of them, what it writes, and what
+// the command says to good and bad runs, options and machines. The figures
+// themselves are not tested.
 
 import { execFile } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -8,9 +8,10 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import type { Chart, Run, Sample } from "./sample-run.js";
+import { hasTarget } from "../report/numbers.js";
+import type { Chart, Run, Sample } from "../report/run.js";
 
-const program = fileURLToPath(new URL("../index.js", import.meta.url));
+const program = fileURLToPath(new URL("../dist/index.js", import.meta.url));
 const folder = mkdtempSync(join(tmpdir(), "sluice-bench-test-"));
 const small = join(folder, "small.json");
 
@@ -29,7 +30,7 @@ function bench(args: string[], source?: string): Promise<{ code: number; stdout:
 
 const read = (path: string): Run => JSON.parse(readFileSync(path, "utf8"));
 
-/** The small run, with other samples. */
+/** A file with the small run and other samples. */
 function doctored(name: string, change: (sample: Sample, chart: Chart) => Sample): string {
   const run = read(small);
   for (const question of run.questions) {
@@ -67,7 +68,7 @@ describe("a small run", () => {
     expect(run.tookMs).toBeGreaterThan(0);
     expect(run.machine.commit).not.toBe("");
     expect(run.machine.loadAtStart).toHaveLength(3);
-    expect(whole.stdout).toMatch(/a small run: look at it to see that it works/);
+    expect(whole.stdout).toMatch(/a small run: it shows that everything works/);
   });
 
   it("draws every chart of samples whose quartiles are in order", () => {
@@ -97,13 +98,13 @@ describe("a small run", () => {
     }
   });
 
-  it("has a measured value for every figure, and a verdict for each that is asked", () => {
+  it("has a measured value for every figure, and a verdict for each target", () => {
     const figures = run.questions.flatMap(({ figures }) => figures);
-    const asked = figures.filter(({ most, least }) => most !== undefined || least !== undefined);
-    expect(asked.length).toBeGreaterThan(10);
+    const targets = figures.filter(hasTarget);
+    expect(targets.length).toBeGreaterThan(10);
     for (const { name, measured } of figures) expect(Number.isFinite(measured), name).toBe(true);
     const [, all] = whole.stdout.split("# All figures");
-    expect(all.match(/ (met|NOT met)(, within the spread)?$/gm)).toHaveLength(asked.length);
+    expect(all.match(/ (met|NOT met)(, within the spread)?$/gm)).toHaveLength(targets.length);
   });
 
   it("measures every rival, or says why it is absent", () => {
@@ -199,6 +200,10 @@ describe("the command", () => {
         [["--only", "hot,cold"], /"--only" expected questions out of hot, .*, got cold/],
         [["--tolerance", "much"], /"--tolerance" expected a number >= 0, got much/],
         [["hot"], /expected options only, got hot/],
+        [["--figures", "--small"], /"--figures" expected a whole run/],
+        [["--figures", "--only", "hot"], /"--figures" expected a whole run/],
+        [["--figures", join(folder, "none.json")], /none\.json" expected a run of these benchmarks: ENOENT/],
+        [["--figures", small], /small\.json" expected a whole run, got a small one/],
       ] as const
     ) {
       const { code, stdout, stderr } = await bench([...args]);
@@ -211,6 +216,7 @@ describe("the command", () => {
           "--html",
           "--compare",
           "--tolerance",
+          "--figures",
           "--list",
           "--help",
           "hot, keys",
@@ -221,19 +227,22 @@ describe("the command", () => {
     }
   });
 
-  it("calls no run quiet on a machine that was not", async () => {
-    const idle =
-      "import os from 'node:os'; import fs from 'node:fs'; import { syncBuiltinESMExports } from 'node:module'; os.loadavg = () => [0, 0, 0];";
+  it("does not call a run quiet if the machine was not", async () => {
+    const idle = `
+      import os from 'node:os'; import fs from 'node:fs'; import { syncBuiltinESMExports } from 'node:module';
+      os.loadavg = () => [0, 0, 0];`;
+    const busy = "os.loadavg = () => [99, 99, 99]; syncBuiltinESMExports();";
+    const uneven = `syncBuiltinESMExports();
+      const now = performance.now.bind(performance); let late = 0, calls = 0;
+      performance.now = () => now() + (late += calls++ % 4 === 0 ? 20 : 0);`;
+    const shared = `const read = fs.readFileSync; let ticks = 0;
+      const stat = () => 'cpu 0 0 0 ' + ++ticks * 100 + ' 0 0 0 ' + ticks * 10 + ' 0 0';
+      fs.readFileSync = (path, ...rest) => path === '/proc/stat' ? stat() : read(path, ...rest);
+      syncBuiltinESMExports();`;
     const causes: [source: string, reason: RegExp][] = [
-      [`${idle} os.loadavg = () => [99, 99, 99]; syncBuiltinESMExports()`, /load 99 on \d+ cores at the start/],
-      [
-        `${idle} syncBuiltinESMExports(); const now = performance.now.bind(performance); let late = 0, calls = 0; performance.now = () => now() + (late += calls++ % 4 === 0 ? 20 : 0)`,
-        /quartiles lie \d+ % apart/,
-      ],
-      [
-        `${idle} const read = fs.readFileSync; let ticks = 0; fs.readFileSync = (path, ...rest) => path === '/proc/stat' ? 'cpu 0 0 0 ' + ++ticks * 100 + ' 0 0 0 ' + ticks * 10 + ' 0 0' : read(path, ...rest); syncBuiltinESMExports()`,
-        /\d+ % of the processors' time went to other machines/,
-      ],
+      [idle + busy, /load 99 on \d+ cores at the start/],
+      [idle + uneven, /quartiles lie \d+ % apart/],
+      [idle + shared, /\d+ % of the processors' time went to other machines/],
     ];
     for (const [source, reason] of causes) {
       const json = join(folder, "unquiet.json");

@@ -1,13 +1,10 @@
 // The figures in the documents are those of the run that is committed.
 
 import { expect, it } from "vitest";
-
-const { documents }: { documents(): { path: string; text: string; expected: string }[] } = await import(
-  new URL("../report/readme.js", import.meta.url).href
-);
+import { documents } from "../report/documents.js";
 
 it.each(documents())(
-  "$path has the figures of bench/figures.json; if not, run node bench/report/readme.js",
+  "$path has the figures of bench/figures.json; if not, run npm run bench -- --figures bench/figures.json",
   ({ text, expected }) => {
     expect(text).toBe(expected);
   },

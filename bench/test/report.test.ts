@@ -1,19 +1,10 @@
-// What is made of a run of the benchmarks: the page, and the tables of the
-// documents.
+// The page that is made of a run of the benchmarks.
 
 import { describe, expect, it } from "vitest";
-import { type Answer, type Chart, type Run, type Sample, sampleRun } from "./sample-run.js";
-
-const report = (file: string): string => new URL(`../report/${file}`, import.meta.url).href;
-const { html }: { html(run: Run): string } = await import(report("html.js"));
-const { figuresPage, readmeTable, withFigures, BEGIN, END }: {
-  figuresPage(run: Run): string;
-  readmeTable(run: Run): string;
-  withFigures(path: string, text: string, made: string): string;
-  BEGIN: string;
-  END: string;
-} = await import(report("readme.js"));
-const { number }: { number(value: number, unit?: string): string } = await import(report("tables.js"));
+import { html } from "../report/html.js";
+import { hasTarget, number } from "../report/numbers.js";
+import type { Answer, Chart, Run, Sample } from "../report/run.js";
+import { sampleRun } from "./sample-run.js";
 
 const count = (text: string, part: string | RegExp): number => text.split(part).length - 1;
 const escaped = (text: string): string =>
@@ -72,7 +63,7 @@ describe("the page of a run", () => {
     for (const [, target] of page.matchAll(/href="#([^"]*)"/g)) expect(ids).toContain(target);
   });
 
-  it("draws each chart for a page and for a phone, with a name for who cannot see it", () => {
+  it("draws each chart for a page and for a phone, with a name for screen readers", () => {
     expect(count(page, /<svg[^>]* role="img"/)).toBe(2 * allCharts(run).length);
     expect(count(page, /<svg aria-label="[^"]+; the table below has the values" role="img"/)).toBe(
       2 * allCharts(run).length,
@@ -97,11 +88,9 @@ describe("the page of a run", () => {
     expect(page).not.toMatch(/NaN|Infinity|undefined|\[object/);
   });
 
-  it("says of every figure what is asked and whether it is met", () => {
-    const asked = run.questions.flatMap(({ figures }) => figures).filter(({ most, least }) =>
-      (most ?? least) !== undefined
-    );
-    expect(page).toContain(`7 of ${asked.length} figures that are asked of it are met`);
+  it("shows every target, and whether it is met", () => {
+    const targets = run.questions.flatMap(({ figures }) => figures).filter(hasTarget);
+    expect(page).toContain(`7 of ${targets.length} targets are met`);
     // Once in the summary, once with their question.
     expect(count(page, "NOT met")).toBe(2);
     expect(count(page, "met, within the spread")).toBe(4);
@@ -178,7 +167,7 @@ describe("a chart of bars", () => {
     expect(above / below).toBeCloseTo(2, 1);
   });
 
-  it("takes all for ours where none says so: then they are compared with one another", () => {
+  it("takes all series for ours if none says so", () => {
     const page = only(bars, [sample("check", 10), sample("peek", 25)]);
     expect(count(page, "fill=\"var(--ours-1)\"")).toBe(4);
     expect(page).not.toContain("2.50 ×");
@@ -241,54 +230,5 @@ describe("a chart of lines", () => {
     ]);
     expect(page).toContain(">Node 22</text>");
     expect(page).not.toContain("NaN");
-  });
-});
-
-describe("the tables of the documents", () => {
-  it("leave out a question that is not in the run, and refuse one that lacks what they name", () => {
-    const { questions, ...run } = sampleRun();
-    const hot = questions.find(({ id }) => id === "hot")!;
-    expect(() => readmeTable({ ...run, questions: [hot] })).toThrow(
-      "the question \"hot\" has no sluice key() in admitted-precise: README.md expects one",
-    );
-    const samples = hot.samples.map((sample) => ({ ...sample, chart: sample.chart.replace("refused", "admitted") }));
-    const table = readmeTable({ ...run, questions: [{ ...hot, samples }] });
-    const own = samples.filter(({ series }) => series === "sluice key()").map(({ median }) => number(median, " ns"));
-    expect(table).toContain(`| a hot key, coarse / precise clock | ${own.join(" / ")} |`);
-    expect(table).not.toContain("waiter");
-  });
-
-  it("have each series of each chart, the figures and what is asked", () => {
-    const run = sampleRun();
-    const page = figuresPage(run);
-    for (const { question, samples, figures } of run.questions) {
-      expect(page).toContain(`## ${question}`);
-      for (const { series } of samples) expect(page).toContain(`| ${series} |`);
-      for (const { name } of figures) expect(page).toContain(`| ${name} |`);
-    }
-    expect(page).toContain("| at least 8 × | NOT met |");
-  });
-
-  it("have as many cells in every line", () => {
-    const run = sampleRun();
-    run.rivals[0].what = "a | b";
-    for (const block of figuresPage(run).split("\n\n").filter((text) => text.startsWith("|"))) {
-      const cells = block.split("\n").map((line) => line.replaceAll("\\|", "").split("|").length);
-      expect(new Set(cells).size, block).toBe(1);
-    }
-  });
-
-  it("say when the machine was not quiet or the run was small", () => {
-    expect(figuresPage(sampleRun())).not.toContain("not quiet");
-    expect(figuresPage({ ...sampleRun({ quiet: false }), small: true })).toMatch(
-      /A small run.*The machine was not quiet \(load 1\.9 on 2 cores/,
-    );
-  });
-
-  it("stand between two comments, and nowhere else", () => {
-    expect(withFigures("a.md", `x\n${BEGIN}\nold\n${END}\ny`, "new")).toBe(`x\n${BEGIN}\n\nnew\n\n${END}\ny`);
-    for (const text of ["", BEGIN, END, `${END}${BEGIN}`]) {
-      expect(() => withFigures("a.md", text, "new")).toThrow("a.md expected <!-- figures");
-    }
   });
 });

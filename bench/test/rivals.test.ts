@@ -1,49 +1,16 @@
-// The rivals of the benchmarks limit, each of them, and as the policy says:
-// who is compared with one that admits everything is compared with nothing.
+// Each rival of the benchmarks limits as its policy says: a comparison with a rival
+// that admits everything would mean nothing.
 
 import { execFile } from "node:child_process";
 import { promisify } from "node:util";
 import { afterEach, describe, expect, it, vi } from "vitest";
+import { describeRivals, outside, overRedis, rivals } from "../rivals/index.js";
+import type { Key, MadeRival } from "../rivals/rival.js";
 
-interface Asked {
-  ask(key: string | number): boolean | Promise<boolean>;
-  close(): void | Promise<void>;
-}
-
-interface Rival {
-  name: string;
-  answers: "sync" | "promise";
-  make(options: { rate: number; burst: number; capacity: number }): Asked;
-}
-
-interface Round {
-  case: string;
-  threads?: number;
-  unit: string;
-  values: number[];
-}
-
-interface Outside {
-  name: string;
-  absent(): string | undefined;
-  version(): string;
-  measure(
-    question: string,
-    options: { rounds: number; decisions?: number; keys?: number; order?: Uint32Array; ms?: number; warmUpMs?: number },
-  ): Promise<Round[]>;
-}
-
-const bench = (file: string): string => new URL(`../${file}`, import.meta.url).href;
-const { rivals, overRedis, outside, describeRivals }: {
-  rivals: Rival[];
-  overRedis: unknown[];
-  outside: Outside[];
-  describeRivals(): { name: string; version?: string; absent?: string }[];
-} = await import(bench("rivals/index.js"));
-
+const compiled = new URL("../dist/rivals/index.js", import.meta.url).href;
 const BURST = 5;
 const RATE = 10;
-/** Everything that was taken is there again, in a bucket as in a window. */
+/** After this time everything is back, in a bucket and in a window. */
 const REFILL_MS = (1000 * BURST) / RATE;
 
 afterEach(() => {
@@ -54,8 +21,8 @@ afterEach(() => {
 describe.each(rivals)("$name", ({ make, answers }) => {
   const policy = { rate: RATE, burst: BURST, capacity: 100 };
 
-  /** The answers for a key. A timer that an answer needs is let run. */
-  const answersFor = async ({ ask }: Asked, key: string | number, count: number): Promise<boolean[]> => {
+  /** The answers for a key. Timers that an answer needs are run. */
+  const answersFor = async ({ ask }: MadeRival, key: Key, count: number): Promise<boolean[]> => {
     const all: boolean[] = [];
     for (let i = 0; i < count; i++) {
       const answer = ask(key);
@@ -91,9 +58,26 @@ describe.each(rivals)("$name", ({ make, answers }) => {
 });
 
 describe("the rivals", () => {
+  it("are said to read a clock exactly if a decision reads one", async () => {
+    const now = vi.spyOn(Date, "now");
+    const precise = vi.spyOn(performance, "now");
+    const hrtime = vi.spyOn(process, "hrtime");
+    const bigint = vi.spyOn(process.hrtime, "bigint");
+    for (const { name, make, readsClock } of rivals) {
+      const { ask, close } = make({ rate: RATE, burst: BURST, capacity: 100 });
+      await ask("10.0.0.1");
+      for (const clock of [now, precise, hrtime, bigint]) clock.mockClear();
+      await ask("10.0.0.1");
+      const readings = [now, precise, hrtime, bigint].reduce((sum, { mock }) => sum + mock.calls.length, 0);
+      await close();
+      expect(readings > 0, name).toBe(readsClock);
+    }
+    vi.restoreAllMocks();
+  });
+
   it("let the process end once they are closed, however long their windows are", async () => {
     const source = `
-      const { rivals } = await import(${JSON.stringify(bench("rivals/index.js"))})
+      const { rivals } = await import(${JSON.stringify(compiled)})
       for (const { make } of rivals) {
         const { ask, close } = make({ rate: 1e-9, burst: 1000, capacity: 100 })
         if (!(await ask('10.0.0.1'))) throw new Error('refused')

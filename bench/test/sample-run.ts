@@ -1,160 +1,14 @@
-// A run of the benchmarks that nobody has measured: of the shape and about the
+// A run of the benchmarks that was never measured: with the shape and about the
 // size of a true one, for tests of what is made from runs.
 
-export interface Sample {
-  chart: string;
-  series: string;
-  x: number | string | null;
-  unit: string;
-  median: number;
-  lower: number;
-  upper: number;
-  count: number;
-}
-
-export interface Axis {
-  label: string;
-  scale: "log" | "linear" | "band";
-}
-
-export interface Chart {
-  id: string;
-  title: string;
-  kind: "bars" | "lines" | "percentiles" | "time";
-  x: Axis | null;
-  y: Axis;
-  better: "lower" | "higher";
-}
-
-export interface Figure {
-  name: string;
-  measured: number;
-  spread?: { lower: number; upper: number };
-  unit?: string;
-  most?: number;
-  least?: number;
-}
-
-export interface Answer {
-  id: string;
-  question: string;
-  size: string;
-  tookMs: number;
-  notMeasured: string[];
-  charts: Chart[];
-  samples: Sample[];
-  figures: Figure[];
-  failed?: string[];
-}
-
-/** As bench/report/json.js has it. */
-export interface Run {
-  schema: number;
-  startedAt: string;
-  tookMs: number;
-  small: boolean;
-  machine: {
-    cpu: string;
-    cores: number;
-    memoryGiB: number;
-    platform: string;
-    node: string;
-    v8: string;
-    commit: string;
-    dirty: boolean;
-    loadAtStart: number[];
-    quiet: boolean;
-    unquietBecause?: string;
-  };
-  rivals: { name: string; version?: string; what: string; absent?: string }[];
-  questions: Answer[];
-}
+import type { Answer, Chart, Figure, Run, Sample } from "../report/run.js";
+import { ours, rivals } from "./sample-costs.js";
 
 interface SampleOptions {
   /** Names the run; the same seed gives the same run. */
   seed?: number;
   quiet?: boolean;
 }
-
-interface Cost {
-  name: string;
-  /** ns for a decision on a hot key, and how it grows with the number of keys. */
-  ns: number;
-  growth: number;
-  bytes: number;
-}
-
-const rivals: readonly (Cost & { version?: string; what: string; absent?: string })[] = [
-  {
-    name: "Map",
-    version: "own",
-    what: "a Map of token buckets of our own; one thread",
-    ns: 38,
-    growth: 0.33,
-    bytes: 131,
-  },
-  {
-    name: "rate-limiter-flexible",
-    version: "11.4.0",
-    what: "memory; fixed window; a promise a call",
-    ns: 610,
-    growth: 0.22,
-    bytes: 412,
-  },
-  { name: "limiter", version: "4.1.0", what: "a RateLimiter a key, in a Map", ns: 160, growth: 0.3, bytes: 388 },
-  {
-    name: "@upstash/ratelimit",
-    version: "2.0.7",
-    what: "ephemeral cache of its in-memory mode",
-    ns: 2150,
-    growth: 0.15,
-    bytes: 530,
-  },
-  {
-    name: "express-rate-limit MemoryStore",
-    version: "8.7.5",
-    what: "fixed window; a promise a call",
-    ns: 480,
-    growth: 0.25,
-    bytes: 296,
-  },
-  {
-    name: "@nestjs/throttler",
-    version: "6.7.1",
-    what: "its in-memory storage, a timer a hit",
-    ns: 8200,
-    growth: 0.2,
-    bytes: 1340,
-  },
-  {
-    name: "Go x/time/rate",
-    version: "go1.19.8",
-    what: "Limiter.Allow; a locked map of limiters",
-    ns: 121,
-    growth: 0.19,
-    bytes: 166,
-  },
-  {
-    name: "Guava RateLimiter",
-    version: "31.1, Java 17.0.17",
-    what: "tryAcquire; a ConcurrentHashMap of limiters",
-    ns: 46,
-    growth: 0.24,
-    bytes: 204,
-  },
-  {
-    name: "sharedmap",
-    what: "a Map in a SharedArrayBuffer, locks",
-    absent: "sharedmap 1.2.0 does not run on Node 20: its Atomics.wait throws on the main thread",
-    ns: 900,
-    growth: 0.2,
-    bytes: 88,
-  },
-];
-const ours: readonly Cost[] = [
-  { name: "sluice allow(key)", ns: 29, growth: 0.15, bytes: 23 },
-  { name: "sluice allowMany", ns: 24, growth: 0.09, bytes: 23 },
-];
 
 /** Numbers from 0 up to 1, the same for a seed on every machine. */
 function randomFrom(seed: number): () => number {
@@ -207,7 +61,7 @@ export function sampleRun({ seed = 1, quiet = true }: SampleOptions = {}): Run {
 
   const hotCharts = [
     bars("admitted-coarse", "A hot key, admitted; our coarse clock", "ns a decision"),
-    bars("refused-precise", "A hot key, refused; our precise clock", "ns a decision"),
+    bars("admitted-precise", "A hot key, admitted; our precise clock", "ns a decision"),
   ];
   const hot = answer("hot", "What does one decision on a hot key cost?", {
     charts: hotCharts,
@@ -242,6 +96,12 @@ export function sampleRun({ seed = 1, quiet = true }: SampleOptions = {}): Run {
     notMeasured: ["other threads on the same key (threads)", "costs above 1", "a process with several tables"],
   });
 
+  const keysFigure = (ours: string, keys: string, rival: string, measured: number): Figure => ({
+    name: `sluice ${ours}, ${keys} keys, coarse clock: decisions/s of ${rival}`,
+    measured,
+    spread: { lower: 0.82 * measured, upper: 1.15 * measured },
+    unit: " x",
+  });
   const counts = [1e3, 1e4, 1e5, 1e6, 1e7];
   const keyCharts: Chart[] = ["random", "zipf"].map((id) => ({
     id,
@@ -260,13 +120,14 @@ export function sampleRun({ seed = 1, quiet = true }: SampleOptions = {}): Run {
         )
       )
     ),
-    figures: [{
-      name: "allow at 1e6 keys: speed of the best Node rival",
-      measured: 3.4,
-      spread: { lower: 2.8, upper: 3.9 },
-      unit: " x",
-      least: 3,
-    }],
+    figures: [
+      keysFigure("allow", "10,000", "Map", 3.1),
+      { ...keysFigure("allow", "1,000,000", "Map", 3.4), least: 3 },
+      keysFigure("allow", "1,000,000", "limiter", 5.4),
+      keysFigure("allow", "1,000,000", "fast-ratelimit, which reads no clock", 2.1),
+      keysFigure("allowMany, 256", "1,000,000", "Map", 7.9),
+      keysFigure("allowMany, 256", "1,000,000", "fast-ratelimit, which reads no clock", 4.9),
+    ],
     notMeasured: ["keys longer than 40 characters", "more than 10 million keys"],
   });
 
@@ -277,13 +138,16 @@ export function sampleRun({ seed = 1, quiet = true }: SampleOptions = {}): Run {
       sample("bytes", "sluice", null, "bytes", 23),
       ...present.map(({ name, bytes }) => sample("bytes", name, null, "bytes", bytes)),
     ],
-    figures: [{
-      name: "bytes a key: share of the leanest rival",
-      measured: 0.176,
-      spread: { lower: 0.17, upper: 0.18 },
-      unit: " x",
-      most: 0.25,
-    }],
+    figures: [
+      {
+        name: "bytes a key, beside the leanest rival, Map",
+        measured: 0.176,
+        spread: { lower: 0.17, upper: 0.18 },
+        unit: " x",
+        most: 0.25,
+      },
+      { name: "bytes a key", measured: 23, unit: " B" },
+    ],
     notMeasured: ["tables that are not full", "fragmentation after days"],
   });
 
@@ -323,7 +187,7 @@ export function sampleRun({ seed = 1, quiet = true }: SampleOptions = {}): Run {
         unit: " x",
         least: 300,
       },
-      { name: "two threads: rate of one", measured: 1.74, unit: " x" },
+      { name: "own keys, strings, precise clock: two workers x one", measured: 1.74, unit: " x" },
     ],
     notMeasured: ["machines with more than 4 cores"],
   });
@@ -398,12 +262,7 @@ export function sampleRun({ seed = 1, quiet = true }: SampleOptions = {}): Run {
           unquietBecause: "load 1.9 on 2 cores at the start; the same work took times whose quartiles lie 31 % apart",
         }),
     },
-    rivals: rivals.map(({ name, version, what, absent }) => ({
-      name,
-      what,
-      ...(version && { version }),
-      ...(absent && { absent }),
-    })),
+    rivals: rivals.map(({ ns, growth, bytes, ...entry }) => entry),
     questions: [hot, keys, memory, threads, latency, flood],
   };
 }
