@@ -5,6 +5,7 @@ import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { dirname, posix, relative } from "node:path";
 import { fileURLToPath } from "node:url";
 import { describe, expect, it } from "vitest";
+import { kinds } from "../../src/engine/policy/kinds.js";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
 
@@ -219,6 +220,36 @@ describe("src/", () => {
       .toEqual([
         "src/engine/table/ticker.ts reads performance",
       ]);
+  });
+
+  it("reckons with the kernel's offsets in the files that own a record only", () => {
+    const owners = [
+      "table/header",
+      "table/scratch",
+      "table/thread-records",
+      "table/counters",
+      "policy/policy-record",
+      "policy/segment",
+    ].map((path) => `src/engine/${path}.ts`);
+    const strangers = (files: Files): string[] =>
+      Object.entries(files).filter(([path, text]) =>
+        !owners.includes(path) && /\b[A-Z][A-Z_]+\b\)? \/ [48]\b/.test(text)
+      )
+        .map(([path]) => `${path} does offset arithmetic`);
+    for (const path of owners) expect(strangers({ "src/a.ts": src[path] }), path).toHaveLength(1);
+    expect(strangers(src)).toEqual([]);
+  });
+
+  it("asks what a kind can do, and not for its name, outside of src/engine/policy/kinds.ts", () => {
+    const names = Object.keys(kinds).join("|");
+    const askers = (files: Files): string[] =>
+      Object.entries(files).filter(([path, text]) =>
+        path !== "src/engine/policy/kinds.ts" && new RegExp(`[!=]== ["'](${names})["']`).test(text)
+      ).map(([path]) => `${path} asks for a kind by its name`);
+    expect(askers(src)).toEqual([]);
+    expect(askers({ "src/a.ts": "if (policy.kind.name === \"warmUp\") return" })).toEqual([
+      "src/a.ts asks for a kind by its name",
+    ]);
   });
 });
 

@@ -49,9 +49,7 @@ export function definePolicy(
         "ERR_SLUICE_POLICY_EXISTS",
         `policy ${JSON.stringify(name)} exists as ${
           described(table, existing.kind.name, declared, declared.flags)
-        }, got ${
-          described(table, kindName, limits, flags)
-        }; use another name, or change its limits with setRate() and the like`,
+        }, got ${described(table, kindName, limits, flags)}; use another name, or setRate(), setBurst() or setLimit()`,
         { limiter: name },
       );
     }
