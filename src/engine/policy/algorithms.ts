@@ -1,5 +1,5 @@
-// The algorithms by the options a user gives them: checks them, and says what
-// policy they make. docs/algorithms.md explains each.
+// The options of each algorithm: their types, their checks, and the policy that
+// they define. docs/algorithms.md explains the algorithms.
 
 import { wallMs } from "../clock.js";
 import { checkInteger, MAX_COST, shown, unexpected } from "../errors.js";
@@ -10,7 +10,10 @@ import type { Limits } from "./scale.js";
 interface CommonOptions<Own> {
   /** Admits everything, and counts what it would have refused (`stats().shadowed`). */
   shadow?: boolean;
-  /** Other limits for some keys: `limiter.tier('gold')` is the limiter of those. What a tier leaves out is as here. */
+  /**
+   * Other limits for some keys: `limiter.tier('gold')` limits by those of `gold`.
+   * Options that a tier leaves out are the same as here.
+   */
   tiers?: Record<string, Partial<Own>>;
 }
 
@@ -21,7 +24,10 @@ export interface BucketLimits {
   burst: number;
 }
 export interface SeveralLimits {
-  /** 1 to 7 limits on each key, all or nothing; `decision.limitIndex` says which one decided. Takes a line. */
+  /**
+   * 1 to 7 limits on each key, taken all or none; `decision.limitIndex` says which
+   * one decided. Each key takes a line of 64 bytes (`lineCapacity`).
+   */
   limits: readonly BucketLimits[];
 }
 export type TokenBucketOptions = (BucketLimits | SeveralLimits) & CommonOptions<BucketLimits & SeveralLimits>;
@@ -29,39 +35,52 @@ export type TokenBucketOptions = (BucketLimits | SeveralLimits) & CommonOptions<
 export interface LeakyLimits {
   /** Drops that leak per second: 0, 1e-9 to 3e9, or Infinity. */
   rate: number;
-  /** As a meter: most drops at once. As a queue it is 1 if left out: they leave one by one. */
+  /**
+   * Most drops at once, an integer from 0 to 2^31-1. A meter needs it; a queue has
+   * 1 by default, which lets them out one by one.
+   */
   burst?: number;
-  /** Makes it a queue of so many: a wait for a place beyond is refused at once. An integer from 0 to 2^31-1. */
+  /**
+   * Makes it a queue of this length, an integer from 0 to 2^31-1. A wait is refused
+   * at once if the queue has no place for its cost.
+   */
   queue?: number;
 }
 export interface LeakyBucketOptions extends LeakyLimits, CommonOptions<LeakyLimits> {}
 
 export interface WindowLimits {
-  /** Most calls, or cost, in a window: an integer from 0, the most depends on the window. */
+  /** Most tokens in a window: an integer >= 0. The largest limit depends on the window's length. */
   limit: number;
   /** A window's length, ms: an integer from 1 to 366 days. */
   windowMs: number;
 }
 export interface FixedWindowOptions extends WindowLimits, CommonOptions<WindowLimits> {
-  /** 'wall': windows begin at multiples of their length on the wall clock (UTC), as it stands now. */
+  /**
+   * 'wall': windows begin at multiples of their length on the wall clock (UTC), as
+   * it stands when the limiter is defined. Left out: when it is defined.
+   */
   align?: "wall";
 }
 export interface SlidingWindowOptions extends WindowLimits, CommonOptions<WindowLimits> {
-  /** Counts in so many time slots, 1 to 12, and never lets more than `limit` pass in any `windowMs`. Takes a line. Left out: an estimate from two windows, in one word. */
+  /**
+   * Counts in 1 to 12 time slots, and never lets more than `limit` pass in any
+   * `windowMs`. Each key takes a line of 64 bytes (`lineCapacity`). Left out: an
+   * estimate from the counts of two windows, in one word.
+   */
   slots?: number;
 }
 
 interface WarmUpLimits {
   /** Permits per second when warm: 0, 1e-9 to 3e9, or Infinity. */
   rate: number;
-  /** How long it takes from cold to warm, ms >= 0; 0 stores nothing and is a plain limiter. */
+  /** How long it takes from cold to warm, ms: 0 to 366 days. 0 stores nothing and is a plain limiter. */
   warmupMs: number;
-  /** How much slower it is when cold, >= 1; 3 by default. */
+  /** How much slower it is when cold: 1 to 1,000,000, 3 by default. */
   coldFactor?: number;
 }
 export interface WarmUpOptions extends WarmUpLimits, CommonOptions<WarmUpLimits> {}
 
-/** What options amount to. */
+/** The policy that options define. */
 export interface Definition<Kind extends string = string> {
   readonly kind: Kind;
   readonly numbers: Limits;

@@ -145,7 +145,8 @@ export function kindOf(number: number): Kind {
 }
 
 /**
- * Throws RangeError if a window's limit has no room for 30 years.
+ * Checks the limit of a window.
+ * @throws RangeError if it has no room in its word or line for 30 years.
  */
 export function checkLimit({ name, window }: Kind, limits: Limits, kernel: ScaleLimits): void {
   const max = window?.maxLimit(limits, kernel) ?? Infinity;

@@ -1,4 +1,4 @@
-// Rates in tokens per second, as users say them.
+// Rates in tokens per second, and the checks of rates and bursts.
 
 import { MAX_COST, unexpected } from "../errors.js";
 
@@ -11,27 +11,42 @@ function per(seconds: number, tokens: number): number {
   return tokens / seconds;
 }
 
-/** `tokens` per second; the identity, for symmetry. Throws RangeError if negative or NaN. */
+/**
+ * `tokens` per second: the number itself, for symmetry.
+ * @throws RangeError if it is negative or NaN, TypeError if it is no number.
+ */
 export function perSecond(tokens: number): number {
   return per(1, tokens);
 }
 
-/** `tokens` per minute, in tokens per second. */
+/**
+ * `tokens` per minute, in tokens per second.
+ * @throws RangeError if it is negative or NaN, TypeError if it is no number.
+ */
 export function perMinute(tokens: number): number {
   return per(60, tokens);
 }
 
-/** `tokens` per hour, in tokens per second. */
+/**
+ * `tokens` per hour, in tokens per second.
+ * @throws RangeError if it is negative or NaN, TypeError if it is no number.
+ */
 export function perHour(tokens: number): number {
   return per(3600, tokens);
 }
 
-/** `tokens` per day, in tokens per second. */
+/**
+ * `tokens` per day, in tokens per second.
+ * @throws RangeError if it is negative or NaN, TypeError if it is no number.
+ */
 export function perDay(tokens: number): number {
   return per(86400, tokens);
 }
 
-/** One token every `intervalMs`; 0 is an infinite rate. */
+/**
+ * One token every `intervalMs`, in tokens per second; an interval of 0 is an infinite rate.
+ * @throws RangeError if it is negative or NaN, TypeError if it is no number.
+ */
 export function every(intervalMs: number): number {
   if (typeof intervalMs !== "number" || !(intervalMs >= 0)) {
     throw unexpected("intervalMs", "a number of milliseconds >= 0", intervalMs);
@@ -39,7 +54,10 @@ export function every(intervalMs: number): number {
   return intervalMs === 0 ? Infinity : 1000 / intervalMs;
 }
 
-/** Throws unless `rate` is 0, Infinity or within [MIN_RATE, MAX_RATE] tokens per second. */
+/**
+ * Checks a rate, tokens per second.
+ * @throws RangeError unless it is 0, Infinity or from MIN_RATE to MAX_RATE, TypeError if it is no number.
+ */
 export function checkRate(rate: unknown): asserts rate is number {
   if (rate === 0 || rate === Infinity) return;
   if (typeof rate !== "number" || !(rate >= MIN_RATE && rate <= MAX_RATE)) {
@@ -47,7 +65,10 @@ export function checkRate(rate: unknown): asserts rate is number {
   }
 }
 
-/** Throws unless `burst` is an integer from 0 to 2^31-1. */
+/**
+ * Checks a burst, tokens.
+ * @throws RangeError unless it is an integer from 0 to 2^31-1, TypeError if it is no number.
+ */
 export function checkBurst(burst: unknown): asserts burst is number {
   if (!Number.isSafeInteger(burst) || (burst as number) < 0 || (burst as number) > MAX_COST) {
     throw unexpected("burst", `an integer number of tokens from 0 to ${MAX_COST}`, burst);

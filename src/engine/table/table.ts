@@ -71,6 +71,7 @@ export class Table extends Views {
     this.kernel.enter(this.thread);
   }
 
+  /** Makes a table of fixed size, and attaches this thread to it. */
   static create(options: TableOptions): Table {
     const { capacity, lineCapacity, maxThreads, whenFull, clock } = options;
     const { at, wide, lineSetsOffset } = kernelConstants();
