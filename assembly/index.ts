@@ -3,36 +3,38 @@
 //
 // Policies are named by the address of their record, times are milliseconds
 // since the table's epoch (for the calls named allow, a negative one means the
-// table's clock cell), and a virtual time crosses as two 32-bit halves.
+// table's clock cell), and a due time crosses as two 32-bit halves.
 
-import {
-  allowGlobalByCell as byGlobal,
-  allowGlobalQuickly,
-  allowKey,
-  allowSlotAt,
-  allowSlotByCell as bySlot,
-} from "./bucket";
-import { moment, policyOf } from "./clock";
-import { CONSUME, decide, decideAt, GLOBAL, LOOK_UP } from "./decide";
+import { decide } from "./decide/decide";
+import { allowByCell, allowGlobalAt, allowGlobalByCell as byCell, allowKey, allowSlotAt } from "./decide/hot";
+import { takeKey, takeLeased } from "./decide/lease";
+import { refund } from "./decide/refund";
+import { Policy, policyOf, Segment } from "./layout/policy";
+import { BATCH_ENTRY_BYTES, Counters, MAX_BATCH, Scratch, SCRATCH_ANSWERS } from "./layout/thread";
+import { GLOBAL } from "./question";
 import {
   batchEntry,
   firstSet,
   hashAt,
   hashNumber,
-  keepInBatch,
+  hashToBatch,
   keyOfBytes,
   keyOfNumber,
   keyOfWords,
   keyWord,
   TEXT,
   touchBatch,
-} from "./key";
-import { BATCH_MAX, LANE_ANSWERS, LANE_KEY } from "./layout";
-import { takeKey, takeLeased } from "./lease";
-import { restore } from "./restore";
-import { otherSet } from "./table";
-import { lane } from "./thread";
+} from "./table/key";
+import { otherSet } from "./table/slots";
+import { scratch, scratchAt } from "./thread";
+import { moment } from "./words/clock";
 
+export { decide } from "./decide/decide";
+export { deposit, LEASE_ASK, LEASE_PAUSE, LEASE_SHORT, leased, takeBack } from "./decide/lease";
+export { rescaleDueAt, setTokens, untilDueAt } from "./decide/refund";
+export * from "./offsets";
+export { append, POLICY_LOCKED, POLICY_MOVED, publish, readingOf, walk } from "./policy";
+export { ANSWER, AS_OF, CONSUME, DEBT, EVEN_NEVER, GLOBAL, LOOK_UP } from "./question";
 export {
   audit,
   AUDIT_BUSY,
@@ -42,26 +44,41 @@ export {
   AUDIT_STRANGERS,
   AUDIT_TORN,
   AUDIT_USED,
-} from "./audit";
-export { ANSWER, AS_OF, CONSUME, DEBT, decide, EVEN_NEVER, GLOBAL, LOOK_UP } from "./decide";
-export { keyEnd, keyOfBytes, keyOfNumber, keyOfWords, keyPart, LANE_PART } from "./key";
-export { BIGINT, BYTES, NUMBER, TEXT, WIDE_BIGINT, WIDE_TEXT } from "./key";
-export * from "./layout";
-export { deposit, LEASE_ASK, LEASE_PAUSE, LEASE_SHORT, leased, takeBack } from "./lease";
-export { append, POLICY_LOCKED, POLICY_MOVED, publish, readingOf, retag } from "./policy";
-export { setTokens, translateAct, untilAct } from "./restore";
-export { recover } from "./table";
+} from "./table/audit";
+export {
+  BIGINT,
+  BYTES,
+  KEY_CHUNK_BYTES,
+  keyChunk,
+  keyEnd,
+  keyOfBytes,
+  keyOfNumber,
+  keyOfWords,
+  NUMBER,
+  TEXT,
+  WIDE_BIGINT,
+  WIDE_TEXT,
+} from "./table/key";
+export { recover } from "./table/recover";
 export { enter, lineSetsOffset, setsOffset } from "./thread";
+export { FORGETS, MAX_AHEAD, MAX_BURST_UNITS, QUICK_PRE_SHIFT, V_START } from "./words/clock";
+export { LEASE_MAX_TOKENS } from "./words/lease";
 
-/** Decides for the Latin-1 text of `length` bytes in the lane. */
-export function allowText(policy: usize, length: u32, cost: u32, ms: f64): i32 {
+/** A word from its halves. */
+@inline
+function wordOf(low: u32, high: u32): u64 {
+  return (u64(high) << 32) | u64(low);
+}
+
+/** Decides for the Latin-1 text of `length` bytes in the scratch. */
+export function allowText(policy: Policy, length: u32, cost: u32, ms: f64): i32 {
   hashAt(policy, TEXT, 0, length);
   const key = keyWord(policy);
   const a = firstSet(policy);
   return allowKey(policy, key, a, otherSet(a, key), cost, moment(ms));
 }
 
-export function allowNumber(policy: usize, number: f64, cost: u32, ms: f64): i32 {
+export function allowNumber(policy: Policy, number: f64, cost: u32, ms: f64): i32 {
   hashNumber(policy, number);
   const key = keyWord(policy);
   const a = firstSet(policy);
@@ -69,48 +86,46 @@ export function allowNumber(policy: usize, number: f64, cost: u32, ms: f64): i32
 }
 
 /** Decides for a key that was hashed before. */
-export function allowWords(policy: usize, low: u32, high: u32, a: u32, cost: u32, ms: f64): i32 {
-  const key = (u64(high) << 32) | u64(low);
+export function allowWords(policy: Policy, low: u32, high: u32, a: u32, cost: u32, ms: f64): i32 {
+  const key = wordOf(low, high);
   return allowKey(policy, key, a, otherSet(a, key), cost, moment(ms));
 }
 
-/** The same at the slot, and under the piece, of the last time; LOOK_UP if either is another by now. */
-export function allowSlot(piece: usize, slot: usize, low: u32, high: u32, cost: u32, ms: f64): i32 {
-  return allowSlotAt(piece, slot, (u64(high) << 32) | u64(low), cost, moment(ms));
+/** The same at the slot, and under the segment, of the last time; LOOK_UP if either is another by now. */
+export function allowSlot(segment: Segment, slot: usize, low: u32, high: u32, cost: u32, ms: f64): i32 {
+  return allowSlotAt(segment, slot, wordOf(low, high), false, cost, moment(ms));
 }
 
-/** The same by the clock cell, from what this thread keeps of the policy at `stats`. */
-export function allowSlotByCell(stats: usize, slot: usize, low: u32, high: u32, cost: u32): i32 {
-  return bySlot(stats, slot, (u64(high) << 32) | u64(low), cost);
+/** The same by the clock cell, from what this thread keeps of the policy. */
+export function allowSlotByCell(counters: Counters, slot: usize, low: u32, high: u32, cost: u32): i32 {
+  return allowByCell(counters, slot, wordOf(low, high), false, cost);
 }
 
 /** Decides for the global bucket by the clock cell; LOOK_UP if that takes more than a few steps. */
-export function allowGlobalByCell(stats: usize, cost: u32): i32 {
-  return byGlobal(stats, cost);
+export function allowGlobalByCell(counters: Counters, cost: u32): i32 {
+  return byCell(counters, cost);
 }
 
-/** Decides for the global bucket, under the piece of the last time. */
-export function allowGlobal(piece: usize, cost: u32, ms: f64): i32 {
-  const now = moment(ms);
-  const answer = allowGlobalQuickly(piece, cost, now);
-  return answer == LOOK_UP ? decideAt(policyOf(piece), CONSUME | GLOBAL, cost, now, 0) : answer;
+/** Decides for the global bucket, under the segment of the last time. */
+export function allowGlobal(segment: Segment, cost: u32, ms: f64): i32 {
+  return allowGlobalAt(segment, cost, moment(ms));
 }
 
 // The general decision, in one call from a text, a number or the words of a key.
 
-export function decideText(policy: usize, length: u32, mode: i32, cost: u32, ms: f64, maxWaitMs: f64): i32 {
+export function decideText(policy: Policy, length: u32, mode: i32, cost: u32, ms: f64, maxWaitMs: f64): i32 {
   keyOfBytes(policy, TEXT, length);
   return decide(policy, mode, cost, ms, maxWaitMs);
 }
 
-export function decideNumber(policy: usize, number: f64, mode: i32, cost: u32, ms: f64, maxWaitMs: f64): i32 {
+export function decideNumber(policy: Policy, number: f64, mode: i32, cost: u32, ms: f64, maxWaitMs: f64): i32 {
   keyOfNumber(policy, number);
   return decide(policy, mode, cost, ms, maxWaitMs);
 }
 
 /** With GLOBAL in `mode`, the words do not matter. */
 export function decideWords(
-  policy: usize,
+  policy: Policy,
   low: u32,
   high: u32,
   a: u32,
@@ -123,9 +138,9 @@ export function decideWords(
   return decide(policy, mode, cost, ms, maxWaitMs);
 }
 
-/** A refund if the virtual time is 0, else a cancel of the reservation that acts at it: see `restore`. */
+/** A refund if the virtual time is 0, else a cancel of the reservation that acts at it: see `refund`. */
 export function giveBack(
-  policy: usize,
+  policy: Policy,
   low: u32,
   high: u32,
   a: u32,
@@ -136,67 +151,57 @@ export function giveBack(
   ms: f64,
 ): i32 {
   if (!(mode & GLOBAL)) keyOfWords(low, high, a);
-  return restore(policy, mode, cost, (u64(dueAtHigh) << 32) | u64(dueAtLow), ms);
+  return refund(policy, mode, cost, wordOf(dueAtLow, dueAtHigh), ms);
 }
 
 // Tokens that were leased: 1 if they were there, and LEASE_ASK if the caller is to
 // ask for more. Refusals are counted if `countsRefusal`.
 
-export function takeText(policy: usize, length: u32, cost: u32, countsRefusal: i32, ms: f64): i32 {
+export function takeText(policy: Policy, length: u32, cost: u32, countsRefusal: i32, ms: f64): i32 {
   hashAt(policy, TEXT, 0, length);
   const key = keyWord(policy);
   const a = firstSet(policy);
   return takeLeased(policy, key, a, otherSet(a, key), cost, countsRefusal, moment(ms));
 }
 
-export function takeNumber(policy: usize, number: f64, cost: u32, countsRefusal: i32, ms: f64): i32 {
+export function takeNumber(policy: Policy, number: f64, cost: u32, countsRefusal: i32, ms: f64): i32 {
   hashNumber(policy, number);
   const key = keyWord(policy);
   const a = firstSet(policy);
   return takeLeased(policy, key, a, otherSet(a, key), cost, countsRefusal, moment(ms));
 }
 
-/** For the lane's key, or the global word. */
-export function take(policy: usize, mode: i32, cost: u32, countsRefusal: i32, ms: f64): i32 {
+/** For the scratch's key, or the global word. */
+export function take(policy: Policy, mode: i32, cost: u32, countsRefusal: i32, ms: f64): i32 {
   return takeKey(policy, mode, cost, countsRefusal, moment(ms));
 }
 
 // A batch: its entries are hashed first, then their sets are loaded all at once,
 // then they are decided in order.
 
-export function batchText(policy: usize, i: i32, offset: u32, length: u32): void {
+export function batchText(policy: Policy, i: i32, offset: u32, length: u32): void {
   hashAt(policy, TEXT, offset, length);
-  keepInBatch(policy, i);
+  hashToBatch(policy, i);
 }
 
-export function batchNumber(policy: usize, i: i32, number: f64): void {
+export function batchNumber(policy: Policy, i: i32, number: f64): void {
   hashNumber(policy, number);
-  keepInBatch(policy, i);
+  hashToBatch(policy, i);
 }
 
-/** Copies the lane's key into entry `i`. */
+/** Copies the scratch's key into entry `i`. */
 export function batchKey(i: i32): void {
-  memory.copy(batchEntry(i), lane + LANE_KEY, 16);
+  memory.copy(batchEntry(i), changetype<usize>(scratch()) + offsetof<Scratch>("key"), BATCH_ENTRY_BYTES);
 }
 
-/** Decides the first `entries` of the batch; leaves 0 or 1 for each in the lane. */
-export function allowBatch(policy: usize, entries: i32, cost: u32, ms: f64): void {
-  assert(u32(entries) <= u32(BATCH_MAX));
+/** Decides the first `entries` of the batch; leaves 0 or 1 for each in the scratch. */
+export function allowBatch(policy: Policy, entries: i32, cost: u32, ms: f64): void {
+  assert(u32(entries) <= u32(MAX_BATCH));
   const now = moment(ms);
   touchBatch(entries);
   for (let i = 0; i < entries; i++) {
     const entry = batchEntry(i);
     const is = allowKey(policy, load<u64>(entry), load<u32>(entry, 8), load<u32>(entry, 12), cost, now);
-    store<u8>(lane + LANE_ANSWERS + i, u8(is));
+    store<u8>(scratchAt + SCRATCH_ANSWERS + i, u8(is));
   }
-}
-
-/** Gives back `cost` tokens, at most up to the burst: 1 if some were. */
-export function refund(policy: usize, mode: i32, cost: f64, ms: f64): i32 {
-  return restore(policy, mode, cost, 0, ms);
-}
-
-/** Gives back what nobody reserved behind the reservation that acts at the given virtual time. */
-export function cancel(policy: usize, mode: i32, cost: f64, actLow: u32, actHigh: u32, ms: f64): i32 {
-  return restore(policy, mode, cost, (u64(actHigh) << 32) | u64(actLow), ms);
 }

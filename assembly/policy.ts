@@ -1,156 +1,213 @@
-// Policies: appended once, their clocks replaced piece by piece.
+// Policies: appended once, their segments replaced one by one.
 //
-// Both writers fill their lane first and copy it under a lock in one
+// Both writers fill their scratch first and copy it under a lock in one
 // instruction, so that a writer that dies before leaves nothing half done. A
-// writer that dies under the lock leaves the old piece, or the old count, in
+// writer that dies under the lock leaves the old segment, or the old count, in
 // force; `recover` then opens the lock.
+//
+// A change of scale takes three steps, so that a scale has two sides only:
+//
+//   publish     the new segment is in force: words of the old side are rescaled
+//               as they are met
+//   pass        through every stripe lock: a claim that began before has ended,
+//               one that begins later sees the new version
+//   walk        over every word of the policy: none of the old side is left, and a
+//               word of 0 is written too, so that a decider that was stopped with
+//               the old segment cannot swap it
+//
+// and only then may the scale change again. A writer that dies on the way leaves
+// `walked` behind the scale: the next change walks first.
 
-import { isCurrent, nanoseconds, pieceOf, reading, translated } from "./clock";
 import {
-  FLAG_PARTS,
-  HEADER_POLICY_COUNT,
-  HEADER_POLICY_LOCK,
-  LANE_ACT,
-  LANE_NAME,
-  LANE_PARTS,
-  LANE_PIECE,
+  BucketSegment,
+  Declaration,
+  isCurrent,
+  limitOf,
+  MAX_LIMITS,
+  numberOf,
+  Policy,
+  POLICY_DECLARATION,
+  POLICY_GLOBAL,
+  POLICY_LIMITS,
+  POLICY_NAME,
+  POLICY_NAME_MAX,
+  POLICY_SEGMENT,
+  policyAt,
+  SEGMENT_BYTES,
+  segmentOf,
+  versionOf,
+} from "./layout/policy";
+import {
+  BUSY,
   LINE_SET_BYTES,
   LINE_SLOT_COUNT,
-  PARTS_MAX,
-  PIECE_BYTES,
-  POLICIES,
-  POLICY_BITS,
-  POLICY_BURST,
-  POLICY_BYTES,
-  POLICY_COUNT,
-  POLICY_EXTRA,
-  POLICY_FLAGS,
-  POLICY_GLOBAL,
-  POLICY_KIND,
-  POLICY_LOCK,
-  POLICY_NAME,
-  POLICY_NAME_BYTES,
-  POLICY_NAME_MAX,
-  POLICY_PART_COUNT,
-  POLICY_PARTS,
-  POLICY_PIECE,
-  POLICY_RATE,
-  POLICY_VERSION,
   SET_BYTES,
+  SIDE_BITS,
   SLOT_STATE,
   SLOT_STEP,
   SLOTS_END,
-  TAG_BITS,
-} from "./layout";
-import { copyLine, lineOf, swapLine } from "./line";
-import { retagPart } from "./parts";
-import { lane, lineSetCount, lineSets, owner, setCount, sets } from "./thread";
+} from "./layout/slots";
+import {
+  HEADER_POLICY_COUNT,
+  HEADER_POLICY_LOCK,
+  LOCK_BYTES,
+  LOCK_COUNT,
+  LOCKS,
+  POLICY_BITS,
+  POLICY_COUNT,
+} from "./layout/table";
+import { SCRATCH_LIMITS, SCRATCH_NAME, SCRATCH_SEGMENT } from "./layout/thread";
+import { rescaleLimits } from "./lines/limits";
+import { copyLine, lineOf, swapLine } from "./table/lines";
+import { lineSetCount, lineSets, owner, PATIENCE, scratch, scratchAt, setCount, sets, yieldTo } from "./thread";
+import { nanoseconds, reading, rescale } from "./words/clock";
 
 /** Answers of `append` and `publish` other than success. */
 export const POLICY_MOVED: i32 = 0;
 export const POLICY_LOCKED: i32 = -1;
 
 /**
- * Appends the policy whose name, piece and first global word (as LANE_ACT) are
- * staged in the lane, if there are `expected` policies so far. Its number, POLICY_MOVED if others were appended
- * meanwhile, or POLICY_LOCKED if somebody is appending.
+ * Appends the policy whose name, segment, limits and first global word (as dueAt)
+ * are staged in the scratch, if there are `expected` policies so far. Its number,
+ * POLICY_MOVED if others were appended meanwhile, or POLICY_LOCKED if another
+ * thread is appending.
  */
 export function append(expected: i32, kind: i32, nameBytes: i32, rate: f64, burst: f64, extra: f64, flags: i32): i32 {
   assert(u32(nameBytes) <= u32(POLICY_NAME_MAX));
   const number = expected + 1;
   assert(u32(number) < u32(POLICY_COUNT));
-  const policy = POLICIES + usize(number) * POLICY_BYTES;
+  const policy = policyAt(u64(number));
+  const at = changetype<usize>(policy);
+  const declaration = changetype<Declaration>(at + POLICY_DECLARATION);
   let answer = POLICY_MOVED;
   if (atomic.cmpxchg<i32>(0, 0, owner, HEADER_POLICY_LOCK) != 0) return POLICY_LOCKED;
+  // Held from here: straight line only.
   if (atomic.load<i32>(0, HEADER_POLICY_COUNT) == expected) {
-    store<i32>(policy, kind, POLICY_KIND);
-    store<i32>(policy, nameBytes, POLICY_NAME_BYTES);
-    store<f64>(policy, rate, POLICY_RATE);
-    store<f64>(policy, burst, POLICY_BURST);
-    store<f64>(policy, extra, POLICY_EXTRA);
-    store<i32>(policy, flags, POLICY_FLAGS);
-    memory.copy(policy + POLICY_PARTS, lane + LANE_PARTS, usize(PARTS_MAX + 1) * 4);
-    memory.copy(policy + POLICY_NAME, lane + LANE_NAME, POLICY_NAME_MAX);
-    memory.copy(policy + POLICY_PIECE, lane + LANE_PIECE, PIECE_BYTES);
-    store<u64>(policy, load<u64>(lane, LANE_ACT), POLICY_GLOBAL);
+    policy.kind = kind;
+    policy.flags = flags;
+    policy.nameBytes = u32(nameBytes);
+    policy.limitCount = load<u32>(scratchAt + usize(MAX_LIMITS) * 4, SCRATCH_LIMITS);
+    declaration.rate = rate;
+    declaration.burst = burst;
+    declaration.extra = extra;
+    memory.copy(at + POLICY_LIMITS, scratchAt + SCRATCH_LIMITS, usize(MAX_LIMITS) * 4);
+    memory.copy(at + POLICY_NAME, scratchAt + SCRATCH_NAME, POLICY_NAME_MAX);
+    memory.copy(at + POLICY_SEGMENT, scratchAt + SCRATCH_SEGMENT, SEGMENT_BYTES);
+    store<u64>(at, scratch().dueAt, POLICY_GLOBAL);
     atomic.store<i32>(0, number, HEADER_POLICY_COUNT);
     answer = number;
   }
   atomic.store<i32>(0, 0, HEADER_POLICY_LOCK);
+  // Released.
+  if (answer > 0) { for (let i = 0; i < i32(policy.limitCount); i++) limitOf(policy, i).parent = u32(number); }
   return answer;
 }
 
-/** Puts the staged piece in force, if `version` still is: 1, POLICY_MOVED or POLICY_LOCKED. */
-export function publish(policy: usize, version: u32): i32 {
-  const spare = pieceOf(policy, version + 1);
+/** Puts the staged segment in force, if `version` still is: 1, POLICY_MOVED or POLICY_LOCKED. */
+export function publish(policy: Policy, version: u32): i32 {
+  const at = changetype<usize>(policy);
+  const spare = changetype<usize>(segmentOf(policy, version + 1));
   let answer = POLICY_MOVED;
-  if (atomic.cmpxchg<i32>(policy, 0, owner, POLICY_LOCK) != 0) return POLICY_LOCKED;
-  if (atomic.load<u32>(policy, POLICY_VERSION) == version) {
-    memory.copy(spare, lane + LANE_PIECE, PIECE_BYTES);
-    atomic.store<u32>(policy, version + 1, POLICY_VERSION);
+  if (atomic.cmpxchg<i32>(at, 0, owner, offsetof<Policy>("lock")) != 0) return POLICY_LOCKED;
+  // Held from here: straight line only.
+  if (versionOf(policy) == version) {
+    memory.copy(spare, scratchAt + SCRATCH_SEGMENT, SEGMENT_BYTES);
+    atomic.store<u32>(at, version + 1);
     answer = 1;
   }
-  atomic.store<i32>(policy, 0, POLICY_LOCK);
+  atomic.store<i32>(at, 0, offsetof<Policy>("lock"));
+  // Released.
   return answer;
 }
 
-/** v(now), as BigInt: for changing a policy, not for deciding. */
-export function readingOf(policy: usize, ms: f64): u64 {
-  return reading(pieceOf(policy, atomic.load<u32>(policy, POLICY_VERSION)), nanoseconds(ms));
+/** v(now) of a bucket's clock, as BigInt: for changing a policy, not for deciding. */
+export function readingOf(policy: Policy, ms: f64): u64 {
+  return reading(changetype<BucketSegment>(segmentOf(policy, versionOf(policy))), nanoseconds(ms));
 }
 
-/** Rewrites a word that carries `tag`, while `slot` (0: the global bucket) is the policy's. */
-// @ts-ignore: decorator
-@inline
-function retagWord(policy: usize, slot: usize, at: usize, tag: u64): void {
-  const number = u64((policy - POLICIES) / POLICY_BYTES);
-  while (true) {
-    const word = atomic.load<u64>(at);
-    if (!word || (word & TAG_BITS) != tag) return;
-    if (slot && (atomic.load<u64>(slot) & POLICY_BITS) != number) return;
-    const version = atomic.load<u32>(policy, POLICY_VERSION);
-    const moved = translated(pieceOf(policy, version), word);
-    if (isCurrent(policy, version) && atomic.cmpxchg<u64>(at, word, moved) == word) return;
+/**
+ * The second and third step of a change of scale, of the global bucket alone unless
+ * the policy `hasKeys`: 1 when no word of the older scale is left, 0 if a lock or a line in the way stayed locked, as that of a
+ * thread that died and is not buried yet.
+ */
+export function walk(policy: Policy, hasKeys: i32): i32 {
+  const segment = changetype<BucketSegment>(segmentOf(policy, versionOf(policy)));
+  const scale = segment.scale;
+  const at = changetype<usize>(policy);
+  const parent = u64(policy.parent);
+  // Decisions of its parent under way are thrown away; by 2, as the parity is the segment in
+  // force. Of two threads that do so at once, both have published before either reads.
+  if (parent) atomic.store<u32>(changetype<usize>(policyAt(parent)), versionOf(policyAt(parent)) + 2);
+  if (hasKeys && !passStripes(policy)) return 0;
+  const isGlobalDone = parent != 0 || walkWord(policy, 0, at + POLICY_GLOBAL);
+  const isDone = isGlobalDone && (parent ? walkLines(policyAt(parent)) : !hasKeys || walkWords(policy));
+  // Should another thread be a scale ahead, the next change walks once more.
+  if (isDone) atomic.store<u32>(at, scale, offsetof<Policy>("walked"));
+  return i32(isDone);
+}
+
+/** Sees every stripe lock open once. */
+function passStripes(policy: Policy): bool {
+  for (let i = 0; i < LOCK_COUNT; i++) {
+    for (let tries = 0; atomic.load<i32>(LOCKS + usize(i) * LOCK_BYTES); tries++) {
+      if (tries > PATIENCE) return false;
+      yieldTo(policy, tries);
+    }
   }
+  return true;
 }
 
-/** Rewrites every word of a policy that carries `tag`, so that the tag can be used again. */
-export function retag(policy: usize, tag: u64): void {
-  retagWord(policy, 0, policy + POLICY_GLOBAL, tag);
-  const number = u64((policy - POLICIES) / POLICY_BYTES);
+function walkWords(policy: Policy): bool {
+  const number = numberOf(policy);
+  let isDone = true;
   const end = sets + usize(setCount) * SET_BYTES;
   for (let set = sets; set < end; set += SET_BYTES) {
     for (let slot = set; slot < set + SLOTS_END; slot += SLOT_STEP) {
-      if ((atomic.load<u64>(slot) & POLICY_BITS) == number) retagWord(policy, slot, slot + SLOT_STATE, tag);
-    }
-  }
-  retagLines(policy, tag);
-}
-
-/** The same for the words of a limit that is one of several. */
-function retagLines(part: usize, tag: u64): void {
-  const number = i32((part - POLICIES) / POLICY_BYTES);
-  const end = lineSets + usize(lineSetCount) * LINE_SET_BYTES;
-  const count = atomic.load<i32>(0, HEADER_POLICY_COUNT);
-  for (let i = 1; i <= count; i++) {
-    const policy = POLICIES + usize(i) * POLICY_BYTES;
-    if (!(load<i32>(policy, POLICY_FLAGS) & FLAG_PARTS)) continue;
-    for (let j = 0; j < load<i32>(policy, POLICY_PART_COUNT); j++) {
-      if (load<i32>(policy + POLICY_PARTS + usize(j) * 4) != number) continue;
-      retagLine(part, policy + POLICY_GLOBAL, j, tag);
-      for (let set = lineSets; set < end; set += LINE_SET_BYTES) {
-        for (let slot = set; slot < set + usize(LINE_SLOT_COUNT) * SLOT_STEP; slot += SLOT_STEP) {
-          if (i32(atomic.load<u64>(slot) & POLICY_BITS) == i) retagLine(part, lineOf(slot), j, tag);
-        }
+      if ((atomic.load<u64>(slot) & POLICY_BITS) == number) {
+        isDone = walkWord(policy, slot, slot + SLOT_STATE) && isDone;
       }
     }
   }
+  return isDone;
 }
 
-function retagLine(part: usize, line: usize, i: i32, tag: u64): void {
-  while (true) {
-    if (!copyLine(line)) continue;
-    const piece = pieceOf(part, atomic.load<u32>(part, POLICY_VERSION));
-    if (!retagPart(piece, i, tag) || swapLine(line)) return;
+/** Writes a word in the scale in force, while `slot` (0: the global bucket) is the policy's. */
+function walkWord(policy: Policy, slot: usize, at: usize): bool {
+  for (let tries = 0; tries <= PATIENCE; tries++) {
+    const version = versionOf(policy);
+    const segment = changetype<BucketSegment>(segmentOf(policy, version));
+    const word = atomic.load<u64>(at);
+    if (word && (word & SIDE_BITS) == u64(segment.scale & 1)) return true;
+    // A claim that began after the pass writes in this scale.
+    if ((word & SIDE_BITS) == BUSY) return true;
+    if (slot && (atomic.load<u64>(slot) & POLICY_BITS) != numberOf(policy)) return true;
+    const next = rescale(segment, word);
+    if (isCurrent(policy, version) && atomic.cmpxchg<u64>(at, word, next) == word) return true;
   }
+  return false;
+}
+
+/** The same for the lines of a policy with several limits. */
+function walkLines(policy: Policy): bool {
+  const number = numberOf(policy);
+  let isDone = walkLine(policy, changetype<usize>(policy) + POLICY_GLOBAL);
+  const end = lineSets + usize(lineSetCount) * LINE_SET_BYTES;
+  for (let set = lineSets; set < end; set += LINE_SET_BYTES) {
+    for (let slot = set; slot < set + usize(LINE_SLOT_COUNT) * SLOT_STEP; slot += SLOT_STEP) {
+      if ((atomic.load<u64>(slot) & POLICY_BITS) == number) isDone = walkLine(policy, lineOf(slot)) && isDone;
+    }
+  }
+  return isDone;
+}
+
+/** Writes a line anew, so that a decision on an older copy of it is thrown away. */
+function walkLine(policy: Policy, line: usize): bool {
+  for (let tries = 0; tries <= PATIENCE; tries++) {
+    if (copyLine(line)) {
+      rescaleLimits(policy);
+      if (swapLine(line)) return true;
+    }
+    yieldTo(policy, tries);
+  }
+  return false;
 }

@@ -122,7 +122,7 @@ export class Limiter {
   setLimitAt(at: number, limit: number): void {
     checkRate(limit);
     this.#begin(at, 0);
-    this.#policy.set({ rate: limit }, at);
+    this.#policy.setAt({ rate: limit }, at);
     this.#waiters.reconsider();
   }
 
@@ -134,7 +134,7 @@ export class Limiter {
   setBurstAt(at: number, burst: number): void {
     checkBurst(burst);
     const tokens = this.tokensAt(at);
-    this.#policy.set({ burst }, at);
+    this.#policy.setAt({ burst }, at);
     this.#bucket.setTokens(tokens, at);
     this.#waiters.reconsider();
   }

@@ -71,12 +71,12 @@ export class RateLimiter {
     const nowMs = this.#now();
     if (!this.#policy.kind.hasBurst) {
       // Its state is in shares and times, which a new rate leaves as they are.
-      this.#policy.set({ rate: permitsPerSecond }, nowMs);
+      this.#policy.setAt({ rate: permitsPerSecond }, nowMs);
       return;
     }
     const tokens = this.#bucket.tokens(nowMs);
     const share = permitsPerSecond / this.#policy.rate;
-    this.#policy.set({ rate: permitsPerSecond, burst: MAX_BURST_SECONDS * permitsPerSecond }, nowMs);
+    this.#policy.setAt({ rate: permitsPerSecond, burst: MAX_BURST_SECONDS * permitsPerSecond }, nowMs);
     this.#bucket.setTokens(tokens * share, nowMs);
     this.#waiters.reconsider();
   }

@@ -339,22 +339,22 @@ class Run {
 
   // What rounding can do, in tokens.
 
-  #pieceAt({ record }: Limited): number {
-    return record + at.POLICY_PIECE + (this.#home.words[record / 4] & 1) * at.PIECE_BYTES;
+  #segmentAt({ record }: Limited): number {
+    return record + at.POLICY_SEGMENT + (this.#home.words[record / 4] & 1) * at.SEGMENT_BYTES;
   }
 
   #unit(limited: Limited): number {
-    return 2 ** -(this.#home.words[(this.#pieceAt(limited) + at.PIECE_TOKEN_SHIFT) / 4] - 2);
+    return 2 ** -(this.#home.words[(this.#segmentAt(limited) + at.BUCKET_TOKEN_SHIFT) / 4] - 2);
   }
 
-  #generation(limited: Limited): number {
-    return this.#home.words[(this.#pieceAt(limited) + at.PIECE_GENERATION) / 4];
+  #scale(limited: Limited): number {
+    return this.#home.words[(this.#segmentAt(limited) + at.BUCKET_SCALE) / 4];
   }
 
   /** Until when the clock runs, ns. */
   #endOf(limited: Limited): bigint {
-    const longAt = (offset: number): bigint => this.#home.bytes.readBigInt64LE(this.#pieceAt(limited) + offset);
-    return longAt(at.PIECE_T0) + longAt(at.PIECE_DT_LIMIT);
+    const longAt = (offset: number): bigint => this.#home.bytes.readBigInt64LE(this.#segmentAt(limited) + offset);
+    return longAt(at.SEGMENT_T0) + longAt(at.SEGMENT_LIFE);
   }
 
   #readingError(limited: Limited): number {
@@ -671,13 +671,13 @@ class Run {
   #set(limited: Limited, what: "rate" | "burst", to: number): void {
     if (limited.buckets.some((bucket) => this.#isTooFarAhead(bucket, 0))) return;
     const unit = this.#unit(limited);
-    const generation = this.#generation(limited);
+    const scale = this.#scale(limited);
     limited.clockError = this.#readingError(limited);
     if (what === "rate") limited.limiter.setRate(to);
     else limited.limiter.setBurst(to);
     expect(limited.limiter[what]).toBe(to);
     // In another scale a word is rounded once more, in the coarser of the two units.
-    const rounding = this.#generation(limited) === generation ? 0 : unit + this.#unit(limited);
+    const rounding = this.#scale(limited) === scale ? 0 : unit + this.#unit(limited);
     for (const bucket of limited.buckets) {
       bucket.wordError += rounding;
       const { model } = bucket;
@@ -880,8 +880,8 @@ describe("the bound", () => {
     const limiter = wrap(sluice.tokenBucket(`limiter ${home.made++}`, first));
     const record = home.recordOf(home.made);
     const unit = (): number => {
-      const piece = record + at.POLICY_PIECE + (words[record / 4] & 1) * at.PIECE_BYTES;
-      return 2 ** -(bytes.readInt32LE(piece + at.PIECE_TOKEN_SHIFT) - 2);
+      const piece = record + at.POLICY_SEGMENT + (words[record / 4] & 1) * at.SEGMENT_BYTES;
+      return 2 ** -(bytes.readInt32LE(piece + at.BUCKET_TOKEN_SHIFT) - 2);
     };
     let { rate, burst } = first;
     let now = 0n;

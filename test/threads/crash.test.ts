@@ -315,7 +315,7 @@ describe("a thread that died while it held a lock", { timeout: 60_000 }, () => {
       Atomics.store(words, table.threads.ownerAt(DEAD), DEAD_ID + 1);
       Atomics.store(words, line, free | (DEAD + 1));
       // A thread records which line it writes before it locks it.
-      Atomics.store(words, (at.THREADS + DEAD * at.THREAD_BYTES + at.LANE_HELD) / 4, line * 4);
+      Atomics.store(words, (at.THREADS + DEAD * at.THREAD_BYTES + at.SCRATCH_LINE_LOCKED) / 4, line * 4);
       expect(sluice.audit()).toMatchObject({ clean: false, locksHeld: 1 });
       const waiting = ask(sluice, "alice");
       const before = sluice.stats().contended;

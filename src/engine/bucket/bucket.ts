@@ -11,8 +11,8 @@ export interface DueAt {
   /** In virtual time, two halves; both 0 if nothing was charged, so that there is nothing to cancel. */
   readonly dueAtLow: number;
   readonly dueAtHigh: number;
-  /** The policy's generation then. */
-  readonly generation: number;
+  /** The policy's scale then. */
+  readonly scale: number;
   /** What it took: of each of several limits, or of a warm-up. Undefined for kinds whose cost says it all. */
   readonly taken: Float64Array | undefined;
 }
@@ -25,7 +25,7 @@ export interface KeyWords {
 }
 
 /** Changes of scale across which a virtual time can be rescaled. */
-const KNOWN_GENERATIONS = 2;
+const KNOWN_SCALES = 2;
 
 /**
  * Decides about a key that was not hashed before; one crossing for a number and
@@ -191,12 +191,12 @@ export function untilDue(
   dueAt: DueAt,
   nowMs: number,
 ): { ns: number; dueAt: DueAt } | undefined {
-  const { record, table: { kernel }, generation } = policy;
+  const { record, table: { kernel }, scale } = policy;
   const { dueAtLow, dueAtHigh, taken } = dueAt;
-  if (generation - dueAt.generation > KNOWN_GENERATIONS) return undefined;
-  const ns = kernel.untilAct(record, dueAtLow, dueAtHigh, nowMs);
-  if (policy.generation === dueAt.generation) return { ns, dueAt };
-  kernel.translateAct(record, dueAtLow, dueAtHigh);
+  if (scale - dueAt.scale > KNOWN_SCALES) return undefined;
+  const ns = kernel.untilDueAt(record, dueAtLow, dueAtHigh, nowMs);
+  if (policy.scale === dueAt.scale) return { ns, dueAt };
+  kernel.rescaleDueAt(record, dueAtLow, dueAtHigh);
   return { ns, dueAt: dueAtIn(policy, taken) };
 }
 
@@ -208,11 +208,11 @@ export function cancelReserved(
   policy: Policy,
   key: KeyWords,
   cost: number,
-  { dueAtLow, dueAtHigh, generation, taken }: DueAt,
+  { dueAtLow, dueAtHigh, scale, taken }: DueAt,
   nowMs: number,
 ): boolean {
   // Too many scales ago to know what was reserved behind it.
-  if (policy.generation - generation > KNOWN_GENERATIONS) return false;
+  if (policy.scale - scale > KNOWN_SCALES) return false;
   if (taken) policy.table.scratch.setTaken(taken);
   return giveBack(policy, key, cost, dueAtLow, dueAtHigh, nowMs);
 }
@@ -231,6 +231,6 @@ function giveBack(
 }
 
 /** The dueAt that the kernel just left in the scratch. */
-function dueAtIn({ table: { scratch }, generation }: Policy, taken: Float64Array | undefined): DueAt {
-  return { dueAtLow: scratch.dueAtLow, dueAtHigh: scratch.dueAtHigh, generation, taken };
+function dueAtIn({ table: { scratch }, scale }: Policy, taken: Float64Array | undefined): DueAt {
+  return { dueAtLow: scratch.dueAtLow, dueAtHigh: scratch.dueAtHigh, scale, taken };
 }

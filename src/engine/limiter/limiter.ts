@@ -128,7 +128,7 @@ export class Limiter {
     const kernel = this.#kernel;
     const record = this.#record;
     const scratch = this.#scratch;
-    const { BATCH_MAX: most } = table.at;
+    const { MAX_BATCH: most } = table.at;
     const nowMs = this.#clock.mark();
     for (let from = 0; from < length; from += most) {
       const count = Math.min(most, length - from);

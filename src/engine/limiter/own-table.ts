@@ -3,7 +3,7 @@
 import { SluiceError } from "../errors.js";
 import type { PolicyKind } from "../policy/kinds.js";
 import type { Policy } from "../policy/policy.js";
-import type { Limits } from "../policy/scale.js";
+import type { Limits } from "../policy/segment.js";
 import { define, Sluice } from "./sluice.js";
 
 /** Where a limiter lives: a table that other threads share, under a name. Left out, a table of this thread's own. */

@@ -13,7 +13,7 @@ import type {
 import { checkName, definePolicy } from "../policy/define.js";
 import { kinds, type PolicyKind } from "../policy/kinds.js";
 import { Policy } from "../policy/policy.js";
-import type { Limits } from "../policy/scale.js";
+import type { Limits } from "../policy/segment.js";
 import { add, audit, type AuditCounts, countsOf, type LimiterStats, liveKeysOf, zeros } from "../table/counters.js";
 import { join, unwatch } from "../table/deaths.js";
 import { headerOf, type SluiceHandle, type WhenFull, whenFullChoices } from "../table/header.js";

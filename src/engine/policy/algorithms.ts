@@ -5,7 +5,7 @@ import { wallMs } from "../clock.js";
 import { checkInteger, MAX_COST, shown, unexpected } from "../errors.js";
 import { checkOptions } from "../options.js";
 import { checkBurst, checkRate } from "./rate.js";
-import type { Limits } from "./scale.js";
+import type { Limits } from "./segment.js";
 
 interface CommonOptions<Own> {
   /** Admits everything, and counts what it would have refused (`stats().shadowed`). */

@@ -5,10 +5,10 @@ import { wholeNanoseconds } from "../clock-cell.js";
 import { shown, SluiceError } from "../errors.js";
 import type { Table } from "../table/table.js";
 import type { Definition } from "./algorithms.js";
+import type { BucketSegment } from "./bucket-segment.js";
 import { checkLimit, kinds, type PolicyKind } from "./kinds.js";
 import { Policy, waitForOwner } from "./policy.js";
-import { firstPiece, type Limits } from "./scale.js";
-import { scaleLimits, stageSegment } from "./segment.js";
+import { type Limits, scaleLimits, stageSegment } from "./segment.js";
 
 const encoder = new TextEncoder();
 
@@ -35,8 +35,9 @@ export function definePolicy(
 ): Policy {
   const { at, kernel, scratch } = table;
   const kind = kinds[kindName];
-  const flags = kind.flags.reduce((sum, flag) => sum | at[flag], isShadow ? at.FLAG_SHADOW : 0);
-  checkLimit(kind, limits, scaleLimits(table));
+  const algorithm = at[kind.algorithm] << at.ALGORITHM_SHIFT;
+  const flags = kind.flags.reduce((sum, flag) => sum | at[flag], algorithm | (isShadow ? at.FLAG_SHADOW : 0));
+  checkLimit(kind, limits);
   for (let attempt = 0;;) {
     const count = table.header.policyCount;
     const existing = find(name);
@@ -62,9 +63,14 @@ export function definePolicy(
     }
     const nameBytes = encoder.encode(name);
     const beginNs = wholeNanoseconds(table.clock.now()) - wholeNanoseconds(alignMs);
-    const segment = firstPiece(limits, beginNs, flags, kind.isGlobalOnly, ring, scaleLimits(table));
-    stageSegment(table, segment);
-    scratch.stagePolicy(nameBytes, joined.map(({ number }) => number), kind.startsEmpty ? segment.v0 : 0n);
+    const beginning = { nowNs: beginNs, flags, isGlobalOnly: kind.isGlobalOnly, ring, kernel: scaleLimits(table) };
+    const segment = kind.segments.first(limits, beginning);
+    stageSegment(table, kind.segments, segment);
+    scratch.stagePolicy(
+      nameBytes,
+      joined.map(({ number }) => number),
+      kind.startsEmpty ? (segment as BucketSegment).v0 : 0n,
+    );
     const { rate, burst, extra } = limits;
     const appended = kernel.append(count, kind.number, nameBytes.length, rate, burst, extra, flags);
     if (appended > 0) return new Policy(table, appended);

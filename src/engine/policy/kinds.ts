@@ -5,13 +5,27 @@
 import { MAX_COST } from "../errors.js";
 import type { KernelNumbers } from "../table/kernel.js";
 import { fixedWindow, leakyBucket, slidingWindow, tokenBucket, warmUp } from "./algorithms.js";
-import { countBits, type Limits, mostAWindow, type Piece as Segment, type ScaleLimits } from "./scale.js";
+import { bucketSegments } from "./bucket-segment.js";
+import type { Limits, Segment, SegmentKind } from "./segment.js";
+import { warmUpSegments } from "./warm-up-segment.js";
+import {
+  countBits,
+  fixedWindowSegments,
+  plainSegments,
+  type RingSegment,
+  ringSegments,
+  slidingWindowSegments,
+} from "./window-segment.js";
 
 export interface Kind {
   readonly name: PolicyKind;
   /** Its number in a policy's record. */
   readonly number: number;
-  /** What the kernel knows it by. */
+  /** The kernel's algorithm, */
+  readonly algorithm: "BUCKET" | "FIXED_WINDOW" | "SLIDING_COUNTER" | "LEASE" | "RING" | "LIMITS" | "WARM_UP";
+  /** its segments, */
+  readonly segments: SegmentKind;
+  /** and what modifies it. */
   readonly flags: readonly (keyof KernelNumbers & `FLAG_${string}`)[];
   /** `sluice.limiter()` finds it. */
   readonly hasLimiter: boolean;
@@ -36,10 +50,12 @@ export interface Kind {
 interface WindowKind {
   lengthNs(segment: Segment): number;
   /** Largest limit that has room in its word or line for 30 years. */
-  maxLimit(limits: Limits, kernel: ScaleLimits): number;
+  maxLimit(limits: Limits): number;
 }
 
 const plain = {
+  algorithm: "BUCKET",
+  segments: bucketSegments,
   flags: [],
   hasLimiter: true,
   isLimitOfSeveral: false,
@@ -78,10 +94,11 @@ const entries = {
     ...plain,
     number: 5,
     read: fixedWindow,
-    flags: ["FLAG_STEP"],
+    algorithm: "FIXED_WINDOW",
+    segments: fixedWindowSegments,
     window: {
       lengthNs: ({ limits }) => limits.extra,
-      maxLimit: ({ extra }, kernel) => mostAWindow(extra, kernel),
+      maxLimit: ({ extra }) => 2 ** countBits(extra, 1) - 1,
     },
     describe: describeWindow,
   },
@@ -89,10 +106,11 @@ const entries = {
     ...plain,
     number: 6,
     read: slidingWindow,
-    flags: ["FLAG_SLIDING"],
+    algorithm: "SLIDING_COUNTER",
+    segments: slidingWindowSegments,
     window: {
       lengthNs: ({ limits }) => limits.extra,
-      maxLimit: ({ extra }) => 2 ** countBits(extra) - 1,
+      maxLimit: ({ extra }) => 2 ** countBits(extra, 2) - 1,
     },
     describe: describeWindow,
   },
@@ -100,9 +118,10 @@ const entries = {
     ...plain,
     number: 7,
     read: slidingWindow,
-    flags: ["FLAG_LINE", "FLAG_RING"],
+    algorithm: "RING",
+    segments: ringSegments,
     window: {
-      lengthNs: ({ limits, preShift: slots }) => limits.extra * (slots - 1),
+      lengthNs: (segment) => segment.limits.extra * ((segment as RingSegment).ringLength - 1),
       maxLimit: () => MAX_COST,
     },
     describe: ({ burst, extra }) => `limit: ${burst}, slots of ${extra / 1e6} ms`,
@@ -111,7 +130,8 @@ const entries = {
     ...plain,
     number: 8,
     read: tokenBucket,
-    flags: ["FLAG_LINE", "FLAG_PARTS"],
+    algorithm: "LIMITS",
+    segments: plainSegments,
     takenCount: (limits) => limits,
     describe: ({ rate, burst }) => `limits: [{ rate: ${rate}, burst: ${burst} }, ...]`,
   },
@@ -120,13 +140,14 @@ const entries = {
     ...plain,
     number: 10,
     read: warmUp,
-    flags: ["FLAG_LINE", "FLAG_WARM_UP"],
+    algorithm: "WARM_UP",
+    segments: warmUpSegments,
     hasBurst: false,
     // ns, and the share of what was stored.
     takenCount: () => 2,
     describe: ({ rate, burst, extra }) => `rate: ${rate}, coldFactor: ${burst}, warmupMs: ${extra / 1e6}`,
   },
-  lease: { ...plain, number: 11, flags: ["FLAG_LEASE"], hasLimiter: false },
+  lease: { ...plain, number: 11, algorithm: "LEASE", segments: plainSegments, hasLimiter: false },
 } satisfies Record<string, Omit<Kind, "name"> & { read?: unknown }>;
 
 export type PolicyKind = keyof typeof entries;
@@ -148,8 +169,8 @@ export function kindOf(number: number): Kind {
  * Checks the limit of a window.
  * @throws RangeError if it has no room in its word or line for 30 years.
  */
-export function checkLimit({ name, window }: Kind, limits: Limits, kernel: ScaleLimits): void {
-  const max = window?.maxLimit(limits, kernel) ?? Infinity;
+export function checkLimit({ name, window }: Kind, limits: Limits): void {
+  const max = window?.maxLimit(limits) ?? Infinity;
   if (limits.burst > max) {
     throw new RangeError(
       `"limit" expected at most ${max} for a ${name} of ${limits.extra / 1e6} ms, got ${limits.burst}`,

@@ -2,7 +2,7 @@
 // changes, and which of its two segments is in force. assembly/layout.ts draws it.
 
 import type { Table } from "../table/table.js";
-import type { Limits } from "./scale.js";
+import type { Limits } from "./segment.js";
 
 const decoder = new TextDecoder();
 
@@ -48,8 +48,8 @@ export class PolicyRecord {
   /** Numbers of the policies that it joins; none for most kinds. */
   get limits(): readonly number[] {
     const { at, words } = this.#table;
-    const count = words[(this.address + at.POLICY_PART_COUNT) / 4];
-    const from = (this.address + at.POLICY_PARTS) / 4;
+    const count = words[(this.address + at.POLICY_LIMIT_COUNT) / 4];
+    const from = (this.address + at.POLICY_LIMITS) / 4;
     return Array.from(words.subarray(from, from + count));
   }
 
@@ -58,9 +58,14 @@ export class PolicyRecord {
     return Atomics.load(this.#table.words, this.#versionAt);
   }
 
+  /** The last scale whose walk is finished: the scale may change again if it is the one in force. */
+  get walked(): number {
+    return Atomics.load(this.#table.words, (this.address + this.#table.at.POLICY_WALKED) / 4);
+  }
+
   /** Address of the segment that was in force at `version`. */
   segmentAt(version: number): number {
     const { at } = this.#table;
-    return this.address + at.POLICY_PIECE + (version & 1) * at.PIECE_BYTES;
+    return this.address + at.POLICY_SEGMENT + (version & 1) * at.SEGMENT_BYTES;
   }
 }

@@ -4,10 +4,16 @@
 import { wholeNanoseconds } from "../clock-cell.js";
 import { SluiceError } from "../errors.js";
 import type { Table } from "../table/table.js";
+import { type BucketSegment, isRunDown, unitsOf } from "./bucket-segment.js";
 import { checkLimit, type Kind, kindOf } from "./kinds.js";
 import { type Declared, PolicyRecord } from "./policy-record.js";
-import { isRunDown, type Limits, nextPiece } from "./scale.js";
-import { readSegment, scaleLimits, type Segment, stageSegment } from "./segment.js";
+import { type Limits, readSegment, scaleLimits, type Segment, stageSegment } from "./segment.js";
+
+/**
+ * How long before it begins a change of rate is published, ms: a thread that is
+ * stopped for less while it publishes does not matter.
+ */
+const LEAD_MS = 5;
 
 export class Policy {
   readonly table: Table;
@@ -50,9 +56,9 @@ export class Policy {
     return this.#record.version;
   }
 
-  /** Changes with every change of scale: a virtual time can be rescaled across two of them. */
-  get generation(): number {
-    return this.#current().generation;
+  /** How often the scale of its clock changed: a due time can be rescaled across two changes. */
+  get scale(): number {
+    return (this.#current() as Partial<BucketSegment>).scale ?? 0;
   }
 
   /** Address of the segment in force. */
@@ -62,7 +68,7 @@ export class Policy {
 
   /** Units of virtual time in a token, as a power of two. */
   get tokenShift(): number {
-    return this.#current().tokenShift;
+    return (this.#current() as BucketSegment).tokenShift;
   }
 
   /** Address of what this thread counts and stores of it. */
@@ -70,9 +76,11 @@ export class Policy {
     return this.table.scratch.statsAt(this.number);
   }
 
-  /** Its keys are decided by one word against a reading of its clock. */
+  /** Its keys are decided by one word between two bounds, which change with the clock only. */
   get isQuick(): boolean {
-    return (this.declared.flags & ~this.table.at.QUICK_FLAGS) === 0;
+    const { at } = this.table;
+    const { flags } = this.declared;
+    return (flags & ~at.FLAG_QUEUE) === 0 || flags === at.FIXED_WINDOW << at.ALGORITHM_SHIFT;
   }
 
   /** Tokens per second; of several limits, the first one's. */
@@ -82,34 +90,82 @@ export class Policy {
 
   /** Tokens; of several limits, the first one's; of a warm-up, the most permits stored. */
   get burst(): number {
-    if (!this.kind.hasBurst) return this.#current().burstTokens;
+    if (!this.kind.hasBurst) return this.#current().limitTokens;
     return this.limits[0]?.burst ?? this.#current().limits.burst;
   }
 
   /**
-   * Changes rate or burst for all keys at once, from now on. Tokens earned until now stay.
+   * Changes rate or burst for all keys at once. Tokens earned until now stay, and no
+   * call that decides meanwhile leaves a key in debt: the new rate begins some ms
+   * later, while the old one flows on, and if this thread was stopped for longer
+   * before that was published, the clock is put forward by what had flowed.
    * @throws RangeError for a limit that is too large for its window, SluiceError
    * ERR_SLUICE_LOCKED if a thread was stopped while it changed the policy.
    */
-  set(wanted: Partial<Limits>, nowMs = this.table.clock.now()): void {
-    const { table } = this;
-    const { at, kernel } = table;
+  set(wanted: Partial<Limits>): void {
+    const { clock } = this.table;
+    const leadMs = clock.kind === "manual" || this.rate === Infinity ? 0 : LEAD_MS;
+    const { t0, lost } = this.setAt(wanted, clock.now(), leadMs);
+    const late = wholeNanoseconds(clock.now()) - t0;
+    if (late > 0n && lost > 0) this.#putForward((lost * Number(late)) / 1e9);
+  }
+
+  /**
+   * The same from `nowMs` + `leadMs` on, whatever the time is: when that was, and how
+   * many tokens a second flow less from then on.
+   */
+  setAt(wanted: Partial<Limits>, nowMs: number, leadMs = 0): { t0: bigint; lost: number } {
     for (let attempt = 0;;) {
       const [segment, version] = this.#read();
-      const v = BigInt.asUintN(64, kernel.readingOf(this.record, nowMs));
-      const limits = this.#changed(segment, wanted);
-      const next = nextPiece(segment, v, wholeNanoseconds(nowMs), limits, this.kind.isGlobalOnly, scaleLimits(table));
-      if (next.generation !== segment.generation) {
-        // Its tag was last used three scales ago. Words are rewritten first; a claim
-        // that is under way since then, in a thread that was stopped, gets time to end.
-        if (next.generation > 2) Atomics.wait(pause, 0, 0, 5);
-        kernel.retag(this.record, BigInt(next.generation % 3));
+      const { scale } = segment as BucketSegment;
+      if (scale !== undefined && this.#record.walked !== scale && this.#walk() === 0) {
+        waitForOwner(attempt++);
+        continue;
       }
-      stageSegment(table, next);
-      const published = kernel.publish(this.record, version);
-      if (published === 1) return;
-      if (published === at.POLICY_LOCKED) waitForOwner(attempt++);
+      const now = wholeNanoseconds(nowMs);
+      const beginMs = nowMs + leadMs;
+      const begin = wholeNanoseconds(beginMs);
+      // A change that has not begun yet is replaced.
+      const t0 = segment.t0 > now || begin < segment.t0 ? segment.t0 : begin;
+      const v = this.#readingAt(segment, t0, beginMs);
+      const { isGlobalOnly, segments } = this.kind;
+      const change = { t0, v, isAhead: t0 > now, isGlobalOnly, kernel: scaleLimits(this.table) };
+      const next: Segment = segments.next(segment, this.#changed(segment, wanted), change);
+      if (!this.#publish(next, version, attempt++)) continue;
+      if ((next as BucketSegment).scale !== scale) this.#walk();
+      const { rate } = segment.limits;
+      return { t0, lost: rate === Infinity ? 0 : Math.max(0, rate - next.limits.rate) };
     }
+  }
+
+  /** What a bucket's clock reads at t0, which is `ms`; of another kind, 0. */
+  #readingAt(segment: Segment, t0: bigint, ms: number): bigint {
+    if (this.kind.algorithm !== "BUCKET") return 0n;
+    if (t0 === segment.t0) return (segment as BucketSegment).v0;
+    return BigInt.asUintN(64, this.table.kernel.readingOf(this.record, ms));
+  }
+
+  /** Puts a bucket's clock forward by `tokens`. */
+  #putForward(tokens: number): void {
+    for (let attempt = 0;; attempt++) {
+      const [segment, version] = this.#read();
+      const { v0, tokenShift } = segment as BucketSegment;
+      const next = { ...segment, v0: v0 + unitsOf(tokens, tokenShift) };
+      if (this.#publish(next, version, attempt)) return;
+    }
+  }
+
+  /** Puts a segment in force unless another thread has changed the policy since. */
+  #publish(segment: Segment, version: number, attempt: number): boolean {
+    stageSegment(this.table, this.kind.segments, segment);
+    const published = this.table.kernel.publish(this.record, version);
+    if (published === this.table.at.POLICY_LOCKED) waitForOwner(attempt);
+    return published === 1;
+  }
+
+  /** Leaves no word of an older scale: 0 if a lock in the way stayed locked. */
+  #walk(): number {
+    return this.table.kernel.walk(this.record, this.kind.isGlobalOnly ? 0 : 1);
   }
 
   /** The limits with a change. A window's rate is its limit over its length. */
@@ -120,13 +176,13 @@ export class Policy {
     const windowNs = window.lengthNs(segment);
     if (wanted.rate !== undefined) limits.burst = Math.round((wanted.rate * windowNs) / 1e9);
     limits.rate = (limits.burst / windowNs) * 1e9;
-    checkLimit(this.kind, limits, scaleLimits(this.table));
+    checkLimit(this.kind, limits);
     return limits;
   }
 
   /** Winds a global bucket's clock back if it has run high. Call before deciding on a policy of that kind. */
   keepWithinLife(nowMs: number): void {
-    if (this.kind.isGlobalOnly && isRunDown(this.#current(), wholeNanoseconds(nowMs))) this.set({}, nowMs);
+    if (this.kind.isGlobalOnly && isRunDown(this.#current(), wholeNanoseconds(nowMs))) this.setAt({}, nowMs);
   }
 
   /** The segment in force. */
@@ -138,7 +194,7 @@ export class Policy {
   #read(): [Segment, number] {
     for (;;) {
       const { version } = this;
-      const segment = readSegment(this.table, this.#record.segmentAt(version), this.declared.extra);
+      const segment = readSegment(this.table, this.kind.segments, this.#record.segmentAt(version), this.declared.extra);
       if (this.version === version) return [segment, version];
     }
   }

@@ -1,77 +1,122 @@
-// A segment of a policy's clock, to and from its bytes in the policy's record.
-// assembly/layout.ts draws them.
+// Segments: the numbers by which a policy decides, from a moment on. Each
+// algorithm of the kernel has its own; assembly/layout/policy.ts draws them.
 
+import type { KernelNumbers } from "../table/kernel.js";
 import type { Table } from "../table/table.js";
-import type { Older, Piece as Segment, ScaleLimits } from "./scale.js";
 
-export type { Segment };
+export interface Limits {
+  /** Tokens per second. */
+  rate: number;
+  /** Tokens; whole ones, except Guava's. */
+  burst: number;
+  /** A window's or slot's length in ns, a warm-up in ns, or the tokens that a queue may hold; 0 for other kinds. */
+  extra: number;
+}
+
+/** What all segments have. */
+export interface Segment {
+  limits: Limits;
+  /** When it begins, ns since the table's epoch. */
+  t0: bigint;
+  /** For how long its numbers are good, ns. */
+  life: bigint;
+  /** Largest cost that fits at once, whole tokens. */
+  limitTokens: number;
+  flags: number;
+}
+
+/** The numbers of the kernel that segments depend on. */
+export interface ScaleLimits {
+  vStart: bigint;
+  maxBurstUnits: bigint;
+  quickPreShift: number;
+  unlimitedFlag: number;
+  forgets: number;
+}
+
+/** What a policy's first segment depends on besides its limits. */
+export interface Beginning {
+  nowNs: bigint;
+  flags: number;
+  isGlobalOnly: boolean;
+  /** Counters of a window with slots. */
+  ring: number;
+  kernel: ScaleLimits;
+}
+
+/** What the next one depends on. */
+export interface Change {
+  /** When it begins, and what a bucket's clock reads then. */
+  t0: bigint;
+  v: bigint;
+  /** Whether that is still to come: until then the clock runs as before. */
+  isAhead: boolean;
+  isGlobalOnly: boolean;
+  kernel: ScaleLimits;
+}
+
+type View = "longs" | "doubles" | "words";
+type Fields = Readonly<Record<string, readonly [offset: keyof KernelNumbers, view: View]>>;
+
+/** How an algorithm makes its segments, and where their numbers stand besides those that all have. */
+export interface SegmentKind<Own extends Segment = Segment> {
+  readonly fields: Readonly<Record<Exclude<keyof Own, keyof Segment>, Fields[string]>>;
+  first(wanted: Limits, beginning: Beginning): Own;
+  next(current: Own, wanted: Limits, change: Change): Own;
+}
+
+/** 30 years: for how long every segment is good. */
+export const LIFE_NS = 946_728_000n * 1_000_000_000n;
 
 /** What scales need to know of the kernel. */
 export function scaleLimits({ kernel: { wide }, at }: Table): ScaleLimits {
   return {
     vStart: wide.V_START,
-    burstLimit: wide.BURST_LIMIT,
+    maxBurstUnits: wide.MAX_BURST_UNITS,
+    quickPreShift: Number(wide.QUICK_PRE_SHIFT),
     unlimitedFlag: at.FLAG_UNLIMITED,
-    stepFlag: at.FLAG_STEP,
-    slidingFlag: at.FLAG_SLIDING,
-    lineFlag: at.FLAG_LINE,
-    warmUpFlag: at.FLAG_WARM_UP,
+    forgets: at.FORGETS,
   };
+}
+
+const shared: Fields = {
+  t0: ["SEGMENT_T0", "longs"],
+  life: ["SEGMENT_LIFE", "longs"],
+  limitTokens: ["SEGMENT_LIMIT_TOKENS", "words"],
+  flags: ["SEGMENT_FLAGS", "words"],
+};
+
+/** Calls `visit` for each number of a segment at address `from`: its name, its view and its index there. */
+function eachField(
+  { at }: Table,
+  from: number,
+  fields: Fields,
+  visit: (name: string, view: View, index: number) => void,
+): void {
+  for (const [name, [offset, view]] of Object.entries({ ...shared, ...fields })) {
+    visit(name, view, (from + at[offset]) / (view === "words" ? 4 : 8));
+  }
 }
 
 /** Writes a segment where the kernel takes it from when it appends a policy or publishes a change. */
-export function stageSegment(table: Table, segment: Segment): void {
-  const { at, words, longs, doubles } = table;
-  const to = table.scratch.segmentAt;
-  longs[(to + at.PIECE_V0) / 8] = segment.v0;
-  longs[(to + at.PIECE_T0) / 8] = BigInt.asUintN(64, segment.t0);
-  longs[(to + at.PIECE_MULTIPLIER) / 8] = segment.multiplier;
-  longs[(to + at.PIECE_BURST) / 8] = segment.burst;
-  longs[(to + at.PIECE_DT_LIMIT) / 8] = segment.dtLimit;
-  doubles[(to + at.PIECE_NS_A_UNIT) / 8] = segment.nsAUnit;
-  words[(to + at.PIECE_PRE_SHIFT) / 4] = segment.preShift;
-  words[(to + at.PIECE_WINDOW_SHIFT) / 4] = segment.windowShift;
-  words[(to + at.PIECE_TOKEN_SHIFT) / 4] = segment.tokenShift;
-  words[(to + at.PIECE_BURST_TOKENS) / 4] = segment.burstTokens;
-  words[(to + at.PIECE_FLAGS) / 4] = segment.flags;
-  words[(to + at.PIECE_GENERATION) / 4] = segment.generation;
-  longs[(to + at.PIECE_EXTRA) / 8] = segment.extra;
-  doubles[(to + at.PIECE_RATE) / 8] = segment.limits.rate;
-  doubles[(to + at.PIECE_BURST_SAID) / 8] = segment.limits.burst;
-  segment.older.forEach((older, i) => {
-    const olderAt = to + at.PIECE_OLDER + i * at.OLDER_BYTES;
-    longs[(olderAt + at.OLDER_FROM) / 8] = older.from;
-    words[(olderAt + at.OLDER_SHIFT) / 4] = older.shift;
-    words[(olderAt + at.OLDER_FRESH) / 4] = older.isFresh ? 1 : 0;
+export function stageSegment(table: Table, kind: SegmentKind, segment: Segment): void {
+  const { at, doubles, scratch } = table;
+  const numbers = segment as unknown as Record<string, number | bigint>;
+  eachField(table, scratch.segmentAt, kind.fields, (name, view, index) => {
+    if (view === "longs") table.longs[index] = BigInt.asUintN(64, numbers[name] as bigint);
+    else table[view][index] = numbers[name] as number;
   });
+  doubles[(scratch.segmentAt + at.SEGMENT_RATE) / 8] = segment.limits.rate;
+  doubles[(scratch.segmentAt + at.SEGMENT_BURST) / 8] = segment.limits.burst;
 }
 
 /** The segment at address `from`, of a policy that was defined with `extra`. */
-export function readSegment(table: Table, from: number, extra: number): Segment {
-  const { at, words, longs, doubles } = table;
-  const olderAt = (i: number): Older => {
-    const older = from + at.PIECE_OLDER + i * at.OLDER_BYTES;
-    return {
-      from: longs[(older + at.OLDER_FROM) / 8],
-      shift: words[(older + at.OLDER_SHIFT) / 4],
-      isFresh: words[(older + at.OLDER_FRESH) / 4] === 1,
-    };
-  };
-  return {
-    limits: { rate: doubles[(from + at.PIECE_RATE) / 8], burst: doubles[(from + at.PIECE_BURST_SAID) / 8], extra },
-    extra: longs[(from + at.PIECE_EXTRA) / 8],
-    v0: longs[(from + at.PIECE_V0) / 8],
-    t0: BigInt.asIntN(64, longs[(from + at.PIECE_T0) / 8]),
-    multiplier: longs[(from + at.PIECE_MULTIPLIER) / 8],
-    burst: longs[(from + at.PIECE_BURST) / 8],
-    dtLimit: longs[(from + at.PIECE_DT_LIMIT) / 8],
-    nsAUnit: doubles[(from + at.PIECE_NS_A_UNIT) / 8],
-    preShift: words[(from + at.PIECE_PRE_SHIFT) / 4],
-    windowShift: words[(from + at.PIECE_WINDOW_SHIFT) / 4],
-    tokenShift: words[(from + at.PIECE_TOKEN_SHIFT) / 4],
-    burstTokens: words[(from + at.PIECE_BURST_TOKENS) / 4],
-    flags: words[(from + at.PIECE_FLAGS) / 4],
-    generation: words[(from + at.PIECE_GENERATION) / 4],
-    older: [olderAt(0), olderAt(1)],
-  };
+export function readSegment(table: Table, kind: SegmentKind, from: number, extra: number): Segment {
+  const { at, doubles } = table;
+  const numbers: Record<string, number | bigint> = {};
+  eachField(table, from, kind.fields, (name, view, index) => (numbers[name] = table[view][index]));
+  const limits = { rate: doubles[(from + at.SEGMENT_RATE) / 8], burst: doubles[(from + at.SEGMENT_BURST) / 8], extra };
+  const segment = { ...numbers, limits } as unknown as Segment;
+  segment.t0 = BigInt.asIntN(64, segment.t0);
+  return segment;
 }

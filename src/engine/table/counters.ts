@@ -24,14 +24,14 @@ export interface LimiterStats {
 }
 
 const counters: Readonly<Record<keyof LimiterStats, keyof KernelNumbers>> = {
-  allowed: "STATS_ALLOWED",
-  denied: "STATS_DENIED",
-  evicted: "STATS_EVICTED",
-  contended: "STATS_CONTENDED",
-  fullDenied: "STATS_FULL_DENIED",
-  fullAllowed: "STATS_FULL_ALLOWED",
-  claimed: "STATS_CLAIMED",
-  shadowed: "STATS_SHADOWED",
+  allowed: "COUNTERS_ALLOWED",
+  denied: "COUNTERS_DENIED",
+  evicted: "COUNTERS_EVICTED",
+  contended: "COUNTERS_CONTENDED",
+  fullDenied: "COUNTERS_FULL_DENIED",
+  fullAllowed: "COUNTERS_FULL_ALLOWED",
+  claimed: "COUNTERS_CLAIMED",
+  shadowed: "COUNTERS_SHADOWED",
 };
 const names = Object.keys(counters) as (keyof LimiterStats)[];
 
@@ -47,7 +47,7 @@ export function add(sum: LimiterStats, more: LimiterStats): void {
 export function countsOf({ at, longs, threads }: Table, number: number): LimiterStats {
   const sum = zeros();
   for (let thread = 0; thread < threads.count; thread++) {
-    const from = at.THREADS + thread * at.THREAD_BYTES + at.LANE_STATS + number * at.STATS_BYTES;
+    const from = at.THREADS + thread * at.THREAD_BYTES + at.SCRATCH_COUNTERS + number * at.COUNTERS_BYTES;
     for (const name of names) sum[name] += Number(longs[(from + at[counters[name]]) / 8]);
   }
   return sum;
@@ -107,5 +107,5 @@ export function audit({ kernel, scratch, clock, header, at }: Table): AuditCount
 
 /** Keys of policy `number` that are not fresh, as the last audit of this thread found. */
 export function liveKeysOf({ at, unsigned, scratch }: Table, number: number): number {
-  return unsigned[(scratch.statsAt(number) + at.STATS_LIVE) / 4];
+  return unsigned[(scratch.statsAt(number) + at.COUNTERS_LIVE) / 4];
 }

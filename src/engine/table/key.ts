@@ -69,7 +69,7 @@ function putBytes(table: Table, record: number, kind: number, key: Uint8Array): 
   let done = 0;
   for (; length - done >= scratch.chunkBytes; done += scratch.chunkBytes) {
     scratch.writeBytes(key.subarray(done, done + scratch.chunkBytes));
-    kernel.keyPart(record, kind, done === 0 ? 1 : 0);
+    kernel.keyChunk(record, kind, done === 0 ? 1 : 0);
   }
   scratch.writeBytes(key.subarray(done));
   kernel.keyEnd(record, length - done, length);

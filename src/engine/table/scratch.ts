@@ -32,25 +32,25 @@ export class Scratch extends Views {
   constructor(buffer: SharedArrayBuffer, at: KernelNumbers, thread: number) {
     super(buffer);
     const address = at.THREADS + thread * at.THREAD_BYTES;
-    this.textMax = at.LANE_BYTES_MAX;
-    this.chunkBytes = at.LANE_PART;
-    this.segmentAt = address + at.LANE_PIECE;
+    this.textMax = at.MAX_SCRATCH_BYTES;
+    this.chunkBytes = at.KEY_CHUNK_BYTES;
+    this.segmentAt = address + at.SCRATCH_SEGMENT;
     this.#at = at;
     this.#address = address;
-    this.#text = address + at.LANE_BYTES;
-    this.#key = (address + at.LANE_KEY) / 4;
-    this.#setA = (address + at.LANE_SET_A) / 4;
-    this.#slot = (address + at.LANE_SLOT) / 4;
-    this.#limit = (address + at.LANE_LIMIT) / 4;
-    this.#remaining = (address + at.LANE_REMAINING) / 8;
-    this.#retryNs = (address + at.LANE_RETRY_NS) / 8;
-    this.#resetNs = (address + at.LANE_RESET_NS) / 8;
-    this.#delayNs = (address + at.LANE_DELAY_NS) / 8;
-    this.#tokens = (address + at.LANE_TOKENS) / 8;
-    this.#taken = (address + at.LANE_TAKEN) / 8;
-    this.#dueAt = (address + at.LANE_ACT) / 4;
-    this.#realMs = (address + at.LANE_REAL_MS) / 8;
-    this.#answers = address + at.LANE_ANSWERS;
+    this.#text = address + at.SCRATCH_BYTES;
+    this.#key = (address + at.SCRATCH_KEY) / 4;
+    this.#setA = (address + at.SCRATCH_SET_A) / 4;
+    this.#slot = (address + at.SCRATCH_SLOT) / 4;
+    this.#limit = (address + at.SCRATCH_LIMIT_INDEX) / 4;
+    this.#remaining = (address + at.SCRATCH_REMAINING) / 8;
+    this.#retryNs = (address + at.SCRATCH_RETRY_NS) / 8;
+    this.#resetNs = (address + at.SCRATCH_RESET_NS) / 8;
+    this.#delayNs = (address + at.SCRATCH_DELAY_NS) / 8;
+    this.#tokens = (address + at.SCRATCH_TOKENS) / 8;
+    this.#taken = (address + at.SCRATCH_TAKEN) / 8;
+    this.#dueAt = (address + at.SCRATCH_DUE_AT) / 4;
+    this.#realMs = (address + at.SCRATCH_PRESENT_MS) / 8;
+    this.#answers = address + at.SCRATCH_ANSWERS;
   }
 
   // --- the key that the next general call is about ---------------------------
@@ -181,13 +181,13 @@ export class Scratch extends Views {
 
   /** A new policy's name, the numbers of the policies it joins, and its global bucket's first word. */
   stagePolicy(name: Uint8Array, limits: readonly number[], globalWord: bigint): void {
-    const { LANE_NAME, LANE_PARTS, PARTS_MAX, POLICY_NAME_MAX } = this.#at;
-    const nameAt = this.#address + LANE_NAME;
+    const { SCRATCH_NAME, SCRATCH_LIMITS, MAX_LIMITS, POLICY_NAME_MAX } = this.#at;
+    const nameAt = this.#address + SCRATCH_NAME;
     this.bytes.fill(0, nameAt, nameAt + POLICY_NAME_MAX);
     this.bytes.set(name, nameAt);
-    const limitsAt = (this.#address + LANE_PARTS) / 4;
-    for (let i = 0; i < PARTS_MAX; i++) this.words[limitsAt + i] = limits[i] ?? 0;
-    this.words[limitsAt + PARTS_MAX] = limits.length;
+    const limitsAt = (this.#address + SCRATCH_LIMITS) / 4;
+    for (let i = 0; i < MAX_LIMITS; i++) this.words[limitsAt + i] = limits[i] ?? 0;
+    this.words[limitsAt + MAX_LIMITS] = limits.length;
     this.longs[this.#dueAt / 2] = globalWord;
   }
 
@@ -200,11 +200,11 @@ export class Scratch extends Views {
 
   /** What the last audit counted; `offset` is one of the kernel's AUDIT_ constants. */
   auditCount(offset: number): number {
-    return this.unsigned[(this.#address + this.#at.LANE_BATCH + offset) / 4];
+    return this.unsigned[(this.#address + this.#at.SCRATCH_BATCH + offset) / 4];
   }
 
   /** Address of what this thread counts and stores of policy `number`. */
   statsAt(number: number): number {
-    return this.#address + this.#at.LANE_STATS + number * this.#at.STATS_BYTES;
+    return this.#address + this.#at.SCRATCH_COUNTERS + number * this.#at.COUNTERS_BYTES;
   }
 }

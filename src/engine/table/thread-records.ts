@@ -53,10 +53,10 @@ export class ThreadRecords {
 
   /** Index of the owner word among the 32-bit words. */
   ownerAt(thread: number): number {
-    return (this.#at.THREADS + thread * this.#at.THREAD_BYTES + this.#at.LANE_OWNER) / 4;
+    return (this.#at.THREADS + thread * this.#at.THREAD_BYTES + this.#at.SCRATCH_OWNER) / 4;
   }
 
   #parentAt(thread: number): number {
-    return (this.#at.THREADS + thread * this.#at.THREAD_BYTES + this.#at.LANE_PARENT) / 4;
+    return (this.#at.THREADS + thread * this.#at.THREAD_BYTES + this.#at.SCRATCH_PARENT) / 4;
   }
 }

@@ -7,7 +7,7 @@
 // move up as far as costs are equal; past that, as anywhere else, a cancel
 // gives back what nobody has reserved behind it.
 //
-// All dueAts are of one generation, the last that was looked at: when the policy
+// All dueAts are of one scale, the last that was looked at: when the policy
 // has another, everybody's dueAt is translated before anything else happens.
 
 import { type Bucket, cancelReserved, untilDue } from "../bucket/bucket.js";
@@ -26,13 +26,13 @@ export class Waiters {
   #timer: NodeJS.Timeout | undefined;
   #timerMs = Infinity;
   #version: number;
-  #generation: number;
+  #scale: number;
   #stopListening: (() => void) | undefined;
 
   constructor(policy: Policy) {
     this.#policy = policy;
     this.#version = policy.version;
-    this.#generation = policy.generation;
+    this.#scale = policy.scale;
     const self = new WeakRef(this);
     policy.table.onClose(() => {
       const waiters = self.deref();
@@ -62,8 +62,8 @@ export class Waiters {
     return new Promise<void>((resolve) => {
       this.#keepUp();
       const row = this.#rows.add(bucket, cost, nowMs + claim.delayMs, deadlineMs, resolve);
-      // Of a claim from another generation only the time is known.
-      const dueAt = claim.dueAt.generation === this.#generation
+      // Of a claim from another scale only the time is known.
+      const dueAt = claim.dueAt.scale === this.#scale
         ? claim.dueAt
         : bucket.untilDue(claim.dueAt, nowMs)?.dueAt;
       this.#rows.dueAtLow[row] = dueAt?.dueAtLow ?? 0;
@@ -91,16 +91,16 @@ export class Waiters {
   #keepUp(): void {
     const policy = this.#policy;
     if (policy.version === this.#version) return;
-    const from = this.#generation;
+    const from = this.#scale;
     this.#version = policy.version;
-    this.#generation = policy.generation;
+    this.#scale = policy.scale;
     const { dueAtMs, dueAtLow, dueAtHigh } = this.#rows;
     for (const row of [...this.#rows]) {
       const nowMs = policy.table.clock.now();
       const known = this.#isKnown(row)
         ? untilDue(
           policy,
-          { dueAtLow: dueAtLow[row], dueAtHigh: dueAtHigh[row], generation: from, taken: undefined },
+          { dueAtLow: dueAtLow[row], dueAtHigh: dueAtHigh[row], scale: from, taken: undefined },
           nowMs,
         )
         : undefined;
@@ -127,7 +127,7 @@ export class Waiters {
     for (let row = rows.first; row >= 0; row = rows.first) {
       if (rows.wakeMs(row) > nowMs && rows.wakeMs(row) > (nowMs = clock.now())) break;
       const ns = this.#isKnown(row)
-        ? kernel.untilAct(this.#policy.record, rows.dueAtLow[row], rows.dueAtHigh[row], nowMs)
+        ? kernel.untilDueAt(this.#policy.record, rows.dueAtLow[row], rows.dueAtHigh[row], nowMs)
         : Math.max(0, (rows.dueAtMs[row] - nowMs) * 1e6);
       if (ns === 0) {
         this.#forget(row)();
@@ -185,7 +185,7 @@ export class Waiters {
         this.#policy,
         key,
         cost,
-        { ...freed, generation: this.#generation },
+        { ...freed, scale: this.#scale },
         this.#policy.table.clock.now(),
       );
     }

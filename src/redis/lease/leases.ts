@@ -109,7 +109,10 @@ export class Leases {
       return Promise.resolve([0, 0, pauseMs * 1000, ""]);
     }
     const need = Math.max(least, this.#waiting.get(id) ?? 0);
-    const most = Math.max(need, Math.min(leaseSize(last, this.#plan), Number(this.#table.kernel.wide.LEASE_MOST)));
+    const most = Math.max(
+      need,
+      Math.min(leaseSize(last, this.#plan), Number(this.#table.kernel.wide.LEASE_MAX_TOKENS)),
+    );
     const asking = this.#call(
       id,
       ["lease", String(least), String(most), String(need)],

@@ -40,12 +40,12 @@ function prepared(setCount = 96, thread = 1): { kernel: Kernel; bytes: Uint8Arra
   kernel.enter(thread);
   const lane = at.THREADS + thread * at.THREAD_BYTES;
   // The bytes behind a key must not matter.
-  bytes.fill(0xa5, lane + at.LANE_BYTES, lane + at.LANE_BYTES + at.LANE_BYTES_MAX);
+  bytes.fill(0xa5, lane + at.SCRATCH_BYTES, lane + at.SCRATCH_BYTES + at.MAX_SCRATCH_BYTES);
   const place = (): Place => ({
-    word: new BigUint64Array(memory.buffer)[(lane + at.LANE_KEY) / 8],
+    word: new BigUint64Array(memory.buffer)[(lane + at.SCRATCH_KEY) / 8],
     sets: [
-      new Uint32Array(memory.buffer)[(lane + at.LANE_SET_A) / 4],
-      new Uint32Array(memory.buffer)[(lane + at.LANE_SET_B) / 4],
+      new Uint32Array(memory.buffer)[(lane + at.SCRATCH_SET_A) / 4],
+      new Uint32Array(memory.buffer)[(lane + at.SCRATCH_SET_B) / 4],
     ],
   });
   return { kernel, bytes, lane, place };
@@ -78,7 +78,7 @@ describe("the kernel", () => {
     const { kernel, bytes, lane, place } = prepared();
     for (const policy of POLICIES) {
       for (let length = 0; length <= 64; length++) {
-        bytes.set(message(length), lane + at.LANE_BYTES);
+        bytes.set(message(length), lane + at.SCRATCH_BYTES);
         kernel.keyOfBytes(record(policy), kind, length);
         expect(place(), `${length} bytes, policy ${policy}`).toEqual(
           expected(HASH_KEY, policy, kind, message(length), 96, 2),
@@ -89,8 +89,8 @@ describe("the kernel", () => {
 
   it("hashes keys that fill its scratch", () => {
     const { kernel, bytes, lane, place } = prepared();
-    for (const length of [255, 256, 257, 4095, 4096, at.LANE_BYTES_MAX - 1, at.LANE_BYTES_MAX]) {
-      bytes.set(message(length), lane + at.LANE_BYTES);
+    for (const length of [255, 256, 257, 4095, 4096, at.MAX_SCRATCH_BYTES - 1, at.MAX_SCRATCH_BYTES]) {
+      bytes.set(message(length), lane + at.SCRATCH_BYTES);
       kernel.keyOfBytes(record(1), at.BYTES, length);
       expect(place(), `${length} bytes`).toEqual(expected(HASH_KEY, 1, at.BYTES, message(length), 96, 2));
     }
@@ -98,23 +98,23 @@ describe("the kernel", () => {
 
   it("does not read beyond its scratch", () => {
     const { kernel } = prepared();
-    expect(() => kernel.keyOfBytes(record(1), at.BYTES, at.LANE_BYTES_MAX + 1)).toThrow("unreachable");
-    expect(() => kernel.keyEnd(record(1), at.LANE_PART, at.LANE_PART)).toThrow("unreachable");
+    expect(() => kernel.keyOfBytes(record(1), at.BYTES, at.MAX_SCRATCH_BYTES + 1)).toThrow("unreachable");
+    expect(() => kernel.keyEnd(record(1), at.KEY_CHUNK_BYTES, at.KEY_CHUNK_BYTES)).toThrow("unreachable");
   });
 
   it("hashes keys in chunks as if at once", () => {
     const { kernel, bytes, lane, place } = prepared();
-    const part = at.LANE_PART;
+    const part = at.KEY_CHUNK_BYTES;
     for (
       const length of [part, part + 1, part + 8, 2 * part - 1, 2 * part, 2 * part + 7, 3 * part + 255, 5 * part + 3]
     ) {
       const whole = message(length);
       let done = 0;
       for (; length - done >= part; done += part) {
-        bytes.set(whole.subarray(done, done + part), lane + at.LANE_BYTES);
-        kernel.keyPart(record(7), at.BYTES, done === 0 ? 1 : 0);
+        bytes.set(whole.subarray(done, done + part), lane + at.SCRATCH_BYTES);
+        kernel.keyChunk(record(7), at.BYTES, done === 0 ? 1 : 0);
       }
-      bytes.set(whole.subarray(done), lane + at.LANE_BYTES);
+      bytes.set(whole.subarray(done), lane + at.SCRATCH_BYTES);
       kernel.keyEnd(record(7), length - done, length);
       expect(place(), `${length} bytes`).toEqual(expected(HASH_KEY, 7, at.BYTES, whole, 96, 2));
     }
@@ -135,7 +135,7 @@ describe("the kernel", () => {
     for (const [setCount, thread] of [[32, 0], [64, 1], [1024, 0], [1024 + 32, 1]]) {
       const { kernel, bytes, lane, place } = prepared(setCount, thread);
       for (let i = 0; i < 300; i++) {
-        bytes.set(message(i % 40).map((byte) => byte ^ i), lane + at.LANE_BYTES);
+        bytes.set(message(i % 40).map((byte) => byte ^ i), lane + at.SCRATCH_BYTES);
         kernel.keyOfBytes(record(3), at.TEXT, i % 40);
         const { sets, word } = place();
         expect({ sets, word }).toEqual(
