@@ -130,7 +130,7 @@ describe.skipIf(!redisBinary)("the gateway over Redis", { timeout: 60_000 }, () 
     client.write(`GET /gone HTTP/1.1\r\nHost: x\r\nX-Api-Key: ${KEY}\r\n\r\n`);
     await sleep(50);
     client.destroy();
-    // It is decided after the deadline of Redis, 250 ms; this one, asked later, is decided later.
+    // The first request is decided at the deadline of Redis, 250 ms. This one begins later and is decided later.
     await askAsAcme(port, "/last");
     server.resume();
     expect(seen).toEqual(["/first", "/last"]);
