@@ -92,7 +92,7 @@ describe("a limited fetch", () => {
     await limitedFetch(limiter, { key: ({ host }) => host })(new URL(url));
     await limitedFetch(limiter, { key: ({ pathname }) => pathname })(new Request(`${url}path`));
     await limitedFetch(limiter, { cost: 7 })(url);
-    const left = (key?: string): number => limiter.peek(key).remaining;
+    const left = (key?: string): number => (key === undefined ? limiter.global : limiter.key(key)).peek().remaining;
     expect([left("one"), left(new URL(url).host), left("/path"), left()]).toEqual([997, 999, 999, 993]);
   });
 
@@ -133,7 +133,7 @@ describe("a limited fetch", () => {
     const { url, seen } = await serve(clock, [200]);
     const limited = limitedFetch(limiter);
     await expect(limited(...call(url, AbortSignal.abort(new Error("before"))))).rejects.toThrow("before");
-    expect(limiter.peek().remaining).toBe(1);
+    expect(limiter.global.peek().remaining).toBe(1);
 
     await limited(url);
     const stop = new AbortController();
@@ -145,7 +145,7 @@ describe("a limited fetch", () => {
     expect(seen.length).toBe(1);
     // The turn went back.
     clock.advance(1000);
-    expect(limiter.peek().remaining).toBe(1);
+    expect(limiter.global.peek().remaining).toBe(1);
   });
 
   it("is not aborted by a Request's signal if the signal of the options is null", async () => {
@@ -223,14 +223,14 @@ describe("Retry-After", () => {
     const { clock, limiter } = create();
     const { url, seen } = await serve(clock, [429, { "retry-after": value }]);
     expect((await limitedFetch(limiter)(url)).status).toBe(429);
-    expect([seen.length, limiter.peek().remaining]).toEqual([1, 999]);
+    expect([seen.length, limiter.global.peek().remaining]).toEqual([1, 999]);
   });
 
   it.each([200, 301, 404, 500])("with status %i is ignored", async (status) => {
     const { clock, limiter } = create();
     const { url, seen } = await serve(clock, [status, { "retry-after": "5" }]);
     expect((await limitedFetch(limiter)(url)).status).toBe(status);
-    expect([seen.length, limiter.peek().remaining]).toEqual([1, 999]);
+    expect([seen.length, limiter.global.peek().remaining]).toEqual([1, 999]);
   });
 
   it.each(["61", "9".repeat(400), dated(86_400_000)])(
@@ -241,8 +241,8 @@ describe("Retry-After", () => {
       const { url, seen } = await serve(clock, [429, { "retry-after": value }], [200]);
       const limited = limitedFetch(limiter, { maxRetryAfterMs: 60_000 });
       expect((await limited(url)).status).toBe(429);
-      expect(limiter.peek().retryAfterMs).toBeGreaterThanOrEqual(60_000);
-      expect(limiter.peek().retryAfterMs).toBeLessThan(60_100);
+      expect(limiter.global.peek().retryAfterMs).toBeGreaterThanOrEqual(60_000);
+      expect(limiter.global.peek().retryAfterMs).toBeLessThan(60_100);
       const next = limited(url);
       await rest();
       expect(seen.length).toBe(1);
@@ -364,7 +364,7 @@ describe("Retry-After", () => {
       const call = limitedFetch(limiter)(url);
       await until(() => seen.length === 1);
       await rest();
-      expect(limiter.peek().allowed).toBe(true);
+      expect(limiter.global.peek().allowed).toBe(true);
       clock.advance(5000);
       expect((await call).status).toBe(200);
     }
@@ -428,7 +428,7 @@ describe("a call that can be repeated", () => {
       { method: "POST", body: body() as RequestInit["body"], duplex: "half" } as RequestInit,
     );
     expect([response.status, seen.map((each) => each.body)]).toEqual([429, ["hello"]]);
-    expect(limiter.peek().allowed).toBe(false);
+    expect(limiter.global.peek().allowed).toBe(false);
   });
 
   it.each([
@@ -511,7 +511,7 @@ describe("4 threads", { timeout: 60_000 }, () => {
     expect(sum(reports.map(({ refused }) => refused))).toBe(100);
     expect(reports.filter(({ answered }) => answered > 0).length).toBeGreaterThan(1);
     expect(seen.length).toBe(100);
-    expect(limiter.peek().allowed).toBe(false);
+    expect(limiter.global.peek().allowed).toBe(false);
 
     const paused = sluice.tokenBucket("paused", { rate: 10, burst: 100 });
     const busy = await serve(clock, [429, { "retry-after": "3000" }]);

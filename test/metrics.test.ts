@@ -115,7 +115,7 @@ describe("metrics", () => {
   it("do not clash with other metrics under another prefix, and escape names", async () => {
     const sluice = create();
     const name = "a \"quoted\"\\name\nwith a line";
-    sluice.tokenBucket(name, { rate: 0, burst: 5 }).allow();
+    sluice.tokenBucket(name, { rate: 0, burst: 5 }).global.allow();
     const registry = new Registry();
     new Counter({ name: "sluice_allowed_total", help: "of somebody else", registers: [registry] }).inc(41);
     registerMetrics(sluice, { registry, prefix: "edge:" });
@@ -164,7 +164,7 @@ describe("metrics", () => {
     registerMetrics(sluice, { registry });
     const stats = vi.spyOn(sluice, "stats");
     for (let scrapes = 1; scrapes <= 3; scrapes++) {
-      limiter.allow();
+      limiter.global.allow();
       expect((await scrape(registry)).samples["sluice_allowed_total{table=\"main\",limiter=\"user\"}"]).toBe(scrapes);
       expect(stats).toHaveBeenCalledTimes(scrapes);
     }

@@ -258,7 +258,7 @@ describe("a leaky pool", { timeout: 30_000 }, () => {
     expect(pool.queueSize).toBe(0);
     await expect(pool.run({ value: "d" })).rejects.toMatchObject({ code: "ERR_SLUICE_CLOSED" });
     // The turn that no task took went back.
-    expect(sluice.limiter("pool").peek().retryAfterMs).toBe(100);
+    expect(sluice.limiter("pool").global.peek().retryAfterMs).toBe(100);
   });
 
   it("when destroyed rejects all tasks that wait for the rate", async () => {

@@ -54,7 +54,8 @@ interface Got {
 }
 
 const byUser = (request: unknown, reader: Reader<any>): string => String(reader.header(request, "user"));
-const left = (limiter: Limiter, key?: string): number => limiter.peek(key, 0).remaining;
+const left = (limiter: Limiter, key?: string): number =>
+  (key === undefined ? limiter.global.peek(0) : limiter.peek(key, 0)).remaining;
 
 describe.each(Object.keys(servers))("%s", (framework) => {
   async function start(

@@ -48,7 +48,8 @@ function guard(options: Options): (request?: PlainRequest) => Answer {
 }
 
 const header = (name: string) => ({ headers }: PlainRequest): string => String(headers[name]);
-const left = (limiter: Limiter, key?: string): number => limiter.peek(key, 0).remaining;
+const left = (limiter: Limiter, key?: string): number =>
+  (key === undefined ? limiter.global.peek(0) : limiter.peek(key, 0)).remaining;
 
 describe("a guard", () => {
   it("charges every limit or none", () => {
@@ -379,6 +380,20 @@ describe("lists", () => {
     expect(ask(from({ user: "friend", tenant: "acme" })).status).toBe(403);
     expect(ask(from({ user: "alice", tenant: "acme" })).decision).toBeDefined();
     expect([left(tenant, "acme"), left(user, "alice")]).toEqual([9, 2]);
+  });
+
+  it("are asked in order: denied addresses, allowed addresses, denied keys, allowed keys", () => {
+    const { user } = create();
+    const ask = guard({
+      limits: [{ limiter: user, key: header("user") }],
+      client: clientAddress(),
+      allow: { addresses: ["10.0.0.0/8"], keys: ["ops"] },
+      deny: { addresses: ["10.0.0.66", "203.0.113.66"], keys: ["mallory"] },
+    });
+    const statusOf = (name: string, address: string): number => ask(from({ user: name }, address)).status;
+    expect([statusOf("ops", "10.0.0.66"), statusOf("ops", "203.0.113.66")]).toEqual([403, 403]);
+    expect([statusOf("mallory", "10.0.0.1"), statusOf("mallory", "203.0.113.1")]).toEqual([200, 403]);
+    expect(left(user, "mallory")).toBe(3);
   });
 
   it("separate numbers, bigints and strings", () => {
