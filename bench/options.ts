@@ -10,7 +10,7 @@ const usage = `npm run bench -- [options]
   --only <question>[,...]  these questions only: ${order.join(", ")}
   --small                  a run that shows that everything works; its figures mean nothing
   --json <file>            where the run is stored; bench/results/latest.json
-  --html <file>            the same as a page; beside the JSON
+  --html <file>            the same as a page; next to the JSON
   --compare <old.json>     ratios to an older run; exits 1 if a sample is worse by more than the tolerance.
                            Followed by another run's file, compares the two and measures nothing.
   --tolerance <share>      0.2
@@ -41,7 +41,7 @@ export function refuse(message: string): never {
   process.exit(2);
 }
 
-/** A file that is no run, or not one to compare with, is a wrong option too. */
+/** A file without a run, or with one that cannot be compared, is a wrong option too. */
 export function orRefuse<T>(work: () => T): T {
   try {
     return work();

@@ -5,15 +5,15 @@ import { execFileSync } from "node:child_process";
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import type { OutsideRival } from "../rivals/rival.js";
-import { built, outputOf, roundsOf, sourceOf } from "./program.js";
+import { built, outputOf, roundsOf, sourcesOf } from "./program.js";
 
-const source = sourceOf("go/limits.go");
+const sources = sourcesOf("go/limits.go", "go/threads.go");
 /** Where Debian keeps the sources of Go's libraries. */
 const GOPATH = "/usr/share/gocode";
 const INSTALL = "apt-get install golang-go golang-golang-x-time-dev";
 
 function build(folder: string): void {
-  execFileSync("go", ["build", "-o", join(folder, "limits"), source], {
+  execFileSync("go", ["build", "-o", join(folder, "limits"), ...sources], {
     env: { ...process.env, GO111MODULE: "off", GOPATH },
   });
 }
@@ -34,7 +34,7 @@ export const rival: OutsideRival = {
   },
 
   measure(question, { rounds, decisions = 20_000, keys = 10_000, order, threads = [1, 2, 4], ms = 100 }) {
-    const program = join(built(source, build), "limits");
+    const program = join(built(sources, build), "limits");
     const args = (drawsFile: string): string[] => [
       question,
       `-rounds=${rounds}`,

@@ -4,15 +4,15 @@
 import { execFileSync } from "node:child_process";
 import { existsSync } from "node:fs";
 import type { OutsideRival } from "../rivals/rival.js";
-import { built, outputOf, roundsOf, sourceOf } from "./program.js";
+import { built, outputOf, roundsOf, sourcesOf } from "./program.js";
 
-const source = sourceOf("java/Limits.java");
+const sources = sourcesOf("java/Limits.java");
 /** Where Debian keeps it. */
 const GUAVA = "/usr/share/java/guava.jar";
 const INSTALL = "apt-get install default-jdk-headless libguava-java";
 
 function build(folder: string): void {
-  execFileSync("javac", ["-cp", GUAVA, "-d", folder, source]);
+  execFileSync("javac", ["-cp", GUAVA, "-d", folder, ...sources]);
 }
 
 export const rival: OutsideRival = {
@@ -34,7 +34,7 @@ export const rival: OutsideRival = {
     question,
     { rounds, decisions = 20_000, keys = 10_000, order, threads = [1, 2, 4], ms = 100, warmUpMs = 1500 },
   ) {
-    const classes = built(source, build);
+    const classes = built(sources, build);
     const args = (drawsFile: string): string[] => [
       "-XX:+UseParallelGC",
       "-cp",

@@ -10,11 +10,11 @@ import { promisify } from "node:util";
 import { benchFolder } from "../paths.js";
 import type { OutsideRounds } from "../rivals/rival.js";
 
-const sources = join(benchFolder, "outside");
-const buildFolder = join(sources, "build");
+const outsideFolder = join(benchFolder, "outside");
+const buildFolder = join(outsideFolder, "build");
 
-/** The file of a program's source, by its path in outside/. */
-export const sourceOf = (path: string): string => join(sources, path);
+/** The files of a program's source, by their paths in outside/. */
+export const sourcesOf = (...paths: string[]): string[] => paths.map((path) => join(outsideFolder, path));
 
 /** What a command prints; undefined if there is no such command. */
 export function outputOf(command: string, args: string[]): string | undefined {
@@ -25,9 +25,11 @@ export function outputOf(command: string, args: string[]): string | undefined {
   }
 }
 
-/** The folder with what `build(folder)` makes of `source`. It is built once for each state of the source. */
-export function built(source: string, build: (folder: string) => void): string {
-  const folder = join(buildFolder, createHash("sha256").update(readFileSync(source)).digest("hex").slice(0, 16));
+/** The folder with what `build(folder)` makes of the sources. It is built once for each state of the sources. */
+export function built(sources: string[], build: (folder: string) => void): string {
+  const hash = createHash("sha256");
+  for (const source of sources) hash.update(readFileSync(source));
+  const folder = join(buildFolder, hash.digest("hex").slice(0, 16));
   if (existsSync(folder)) return folder;
   mkdirSync(buildFolder, { recursive: true });
   const unfinished = mkdtempSync(`${folder}-`);
@@ -38,7 +40,7 @@ export function built(source: string, build: (folder: string) => void): string {
     rmSync(unfinished, { recursive: true, force: true });
     // Another case that ran at the same time was quicker.
     if (existsSync(folder)) return folder;
-    throw new Error(`${source} cannot be built: ${(error as Error).message}`);
+    throw new Error(`${sources[0]} cannot be built: ${(error as Error).message}`);
   }
   return folder;
 }

@@ -198,7 +198,7 @@ export const question: Question = {
   notMeasured: [
     "other threads on the same key (threads)",
     "costs above 1, and what consume, peek, reserve and wait add to a decision (calls)",
-    "programs in other languages beside our precise clock",
+    "programs in other languages against our precise clock",
     "@nestjs/throttler beyond 1,000 calls for a key: it walks over all calls that it admitted in the window",
     "a process with several tables",
   ],

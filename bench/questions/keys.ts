@@ -41,7 +41,7 @@ interface Options {
   /** Keys of a small run. */
   few: number;
   clock: "coarse" | "precise";
-  /** Picks rivals out of those that can take so many keys. */
+  /** Picks rivals out of those that can take this many keys. */
   field(rival: Rival): boolean;
   /** Ours is measured beside each rival that has a process to itself, and shown once. */
   showsOurs?: boolean;

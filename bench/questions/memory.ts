@@ -80,7 +80,7 @@ const memoryOf = (holder: Holder): Case => async (small) => {
   };
 };
 
-/** A rival that takes milliseconds a decision cannot be asked for so many keys. */
+/** A rival that takes milliseconds a decision is not asked for this many keys. */
 const measured: Holder[] = [ours, ...rivals.filter(({ limits = {} }) => limits.calls === undefined)];
 
 function figures(samples: Sample[]): Figure[] {

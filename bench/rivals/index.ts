@@ -41,7 +41,7 @@ export const outside: OutsideRival[] = [go, guava];
 
 export { overRedis };
 
-/** The rivals that can take so much. */
+/** The rivals that can take this much. */
 export function withinLimits({ keys, calls, callsAKey }: Required<Limits>): Rival[] {
   return rivals.filter(({ limits = {} }) =>
     keys <= (limits.keys ?? Infinity) && calls <= (limits.calls ?? Infinity)

@@ -71,7 +71,7 @@ describe("a small run", () => {
     expect(whole.stdout).toMatch(/a small run: it shows that everything works/);
   });
 
-  it("draws every chart of samples whose quartiles are in order", () => {
+  it("has samples for every chart, with quartiles in order", () => {
     for (const { id, charts, samples, size, notMeasured } of run.questions) {
       expect(size, id).not.toBe("");
       expect(notMeasured.length, id).toBeGreaterThan(0);
@@ -122,7 +122,7 @@ describe("a small run", () => {
     }
   });
 
-  it("is a page too", () => {
+  it("is written as a page too", () => {
     const page = readFileSync(join(folder, "small.html"), "utf8");
     expect(page).toMatch(/<html|<!doctype html>/i);
     for (const { question } of run.questions) expect(page).toContain(question);
@@ -158,7 +158,7 @@ describe("a comparison", () => {
     }
   });
 
-  it("does not fail on what is better", async () => {
+  it("does not fail on a better run", async () => {
     const better = doctored(
       "better",
       (sample, chart) => ({ ...sample, median: sample.median * (chart.better === "lower" ? 0.5 : 2) }),
@@ -168,7 +168,7 @@ describe("a comparison", () => {
     expect(code).toBe(0);
   });
 
-  it("refuses what is no run, another schema, and a small run beside a full one", async () => {
+  it("refuses a file that holds no run, another schema, and a small run against a full one", async () => {
     const write = (name: string, text: string): string => {
       writeFileSync(join(folder, name), text);
       return join(folder, name);
@@ -193,7 +193,7 @@ describe("a comparison", () => {
 });
 
 describe("the command", () => {
-  it("refuses an unknown option, question or tolerance with the list of what there is", async () => {
+  it("refuses an unknown option, question or tolerance and lists the valid ones", async () => {
     for (
       const [args, message] of [
         [["--fast"], /--fast/],

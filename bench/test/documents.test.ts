@@ -95,7 +95,7 @@ describe("docs/figures.md", () => {
     expect(page).toMatch(/\| sharedmap \| absent \| .*does not run/);
   });
 
-  it("has as many cells in every line", () => {
+  it("has the same number of cells in every line of a table", () => {
     const run = sampleRun();
     run.rivals[0].what = "a | b";
     for (const block of figuresPage(run).split("\n\n").filter((text) => text.startsWith("|"))) {
@@ -105,7 +105,7 @@ describe("docs/figures.md", () => {
   });
 });
 
-describe("both", () => {
+describe("the tables of both", () => {
   it("say where the run was measured, and when the machine was not quiet or the run was small", () => {
     for (const make of [readmeTable, figuresPage]) {
       const text = make(sampleRun());

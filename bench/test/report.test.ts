@@ -48,7 +48,7 @@ describe("the page of a run", () => {
   const run = sampleRun();
   const page = html(run);
 
-  it("is one file that asks for nothing else and runs nothing", () => {
+  it("is one file that loads nothing else and runs no script", () => {
     expect(page.startsWith("<!doctype html>")).toBe(true);
     expect(page).not.toMatch(/<(script|link|img|iframe|object|embed|base)\b|\bsrc=|@import|url\(|\son\w+=/i);
     expect(page.replaceAll("http://www.w3.org/", "")).not.toMatch(/https?:\/\//);
@@ -57,7 +57,7 @@ describe("the page of a run", () => {
     ).toEqual([]);
   });
 
-  it("has every link lead somewhere, and no name twice", () => {
+  it("has a target for every link, and no id twice", () => {
     const ids = [...page.matchAll(/\sid="([^"]*)"/g)].map(([, id]) => id);
     expect(new Set(ids).size).toBe(ids.length);
     for (const [, target] of page.matchAll(/href="#([^"]*)"/g)) expect(ids).toContain(target);
@@ -84,7 +84,7 @@ describe("the page of a run", () => {
     expect(count(page, "<details>")).toBe(allCharts(run).length);
   });
 
-  it("draws no number that is none", () => {
+  it("contains no NaN, Infinity or undefined", () => {
     expect(page).not.toMatch(/NaN|Infinity|undefined|\[object/);
   });
 
@@ -117,7 +117,7 @@ describe("the page of a run", () => {
     expect(noisy).toContain("A small run.");
   });
 
-  it("takes names as text, whatever is in them", () => {
+  it("escapes names", () => {
     const hostile = "<script>alert(\"&\")</script>";
     const page = only({ ...bars, title: hostile, y: { label: hostile, scale: "linear" } }, [
       sample(hostile, 1),
@@ -142,7 +142,7 @@ describe("a chart of bars", () => {
     expect(higher[0]).toBeGreaterThan(higher[1]);
   });
 
-  it("has a logarithmic axis where values span too much, and says so", () => {
+  it("has a logarithmic axis if values span too much, and says so", () => {
     const page = only(bars, [sample("sluice", 10), sample("b", 100), sample("c", 1000)]);
     const [first, second, third] = barWidths(page);
     expect(third - second).toBeCloseTo(second - first, 0);
@@ -150,7 +150,7 @@ describe("a chart of bars", () => {
     expect(only(bars, [sample("sluice", 10), sample("b", 100)])).not.toContain("logarithmic");
   });
 
-  it("bears zeros, a single value and a name of 200 characters", () => {
+  it("draws zeros, a single value and a name of 200 characters", () => {
     for (
       const samples of [[sample("sluice", 0)], [sample("sluice", 0), sample("b", 0)], [sample("sluice", 1)], [
         sample("n".repeat(200), 1),
@@ -162,7 +162,7 @@ describe("a chart of bars", () => {
     }
   });
 
-  it("begins at zero, also where a value is below it", () => {
+  it("has bars that begin at zero, even if a value is below it", () => {
     const [below, above] = barWidths(only(bars, [sample("sluice", -10), sample("b", 20)]));
     expect(above / below).toBeCloseTo(2, 1);
   });
@@ -173,7 +173,7 @@ describe("a chart of bars", () => {
     expect(page).not.toContain("2.50 ×");
   });
 
-  it("marks ours by colour and says how many times ours a rival is", () => {
+  it("marks ours by colour and shows a rival as a multiple of ours", () => {
     const page = only(bars, [sample("sluice", 10), sample("b", 25)]);
     expect(page).toContain("fill=\"var(--ours-1)\"");
     expect(page).toContain("25.0 ns  (2.50 ×)".replace("25.0", number(25)));
@@ -203,7 +203,7 @@ describe("a chart of lines", () => {
     for (let i = 1; i < texts.length; i++) expect(texts[i] - texts[i - 1]).toBeGreaterThanOrEqual(12);
   });
 
-  it("places percentiles by their rarity and the most of all after them", () => {
+  it("places percentiles by their rarity and the maximum after them", () => {
     const page = only(
       { ...lines, kind: "percentiles", x: { label: "percentile", scale: "log" } },
       [90, 99, 99.9, 100].map((x, i) => sample("sluice", 10 * (i + 1), x)),
@@ -223,7 +223,7 @@ describe("a chart of lines", () => {
     }
   });
 
-  it("bears places that are names", () => {
+  it("draws places that are names", () => {
     const page = only({ ...lines, x: { label: "runtime", scale: "band" } }, [
       sample("sluice", 1, "Node 20"),
       sample("sluice", 2, "Node 22"),

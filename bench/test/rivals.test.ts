@@ -104,7 +104,7 @@ describe.each(outside)("$name", ({ name, absent, measure }) => {
   const reason = absent();
   if (reason !== undefined) process.stderr.write(`${name} is not run: ${reason}\n`);
 
-  it("says what to install where there are no tools for it", () => {
+  it("says what to install if its tools are missing", () => {
     vi.stubEnv("PATH", "/nowhere");
     expect(absent()).toMatch(/^no .*: apt-get install [-a-z ]+$/);
     expect(describeRivals().find((each) => each.name === name)).toEqual({

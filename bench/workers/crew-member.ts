@@ -11,7 +11,7 @@ const ARRIVED = 0;
 export type Ports = Record<string, MessagePort>;
 
 export interface Task {
-  /** The task begins when so many threads have arrived, over all turns. */
+  /** The task begins when this many threads have arrived, over all turns. */
   arrivals: number;
   /** The name of a job. The first task has none: it only gives the thread its number and ports. */
   job?: string;

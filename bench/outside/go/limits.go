@@ -1,10 +1,10 @@
-// What a decision of golang.org/x/time/rate takes: one line of JSON a round.
+// Measures decisions of golang.org/x/time/rate: one line of JSON a round.
 //
 //	limits hot -rounds 100 -decisions 20000
 //	limits keys -keys 10000 -draws FILE -rounds 100 -decisions 20000
 //	limits threads -threads 1,2,4 -rounds 10 -ms 100
 //
-// FILE holds numbers of keys, 4 bytes each, lowest first, in the order to ask.
+// FILE holds the numbers of the keys to ask for, in order, as 4 bytes, the lowest first.
 package main
 
 import (
@@ -15,10 +15,8 @@ import (
 	"math"
 	"os"
 	"runtime"
-	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -26,8 +24,8 @@ import (
 
 const (
 	perDay = rate.Limit(1.0 / 86400)
-	// Never used up here. At perDay it would not be there: a limiter begins
-	// with what its rate makes in 292 years.
+	// The rate of limiters that are never used up here. Not perDay: a limiter
+	// begins with at most what its rate makes in 292 years.
 	perSecond = 1000
 	plenty    = math.MaxInt32
 	few       = 10
@@ -72,8 +70,8 @@ func expect(is bool, what string) {
 	}
 }
 
-// A way to make decisions; returns how many were admitted. What it asks for is
-// laid ready beforehand, outside of the time that is measured.
+// A way to make decisions. run returns how many were admitted; prepare makes what
+// it asks for, outside the measured time.
 type entrant struct {
 	name    string
 	prepare func(round int)
@@ -81,7 +79,7 @@ type entrant struct {
 	right   int
 }
 
-// The entrants in turn, each warm: a round before it is timed.
+// Measures the entrants in turn. Each does its work once before it is timed.
 func interleave(entrants []entrant) {
 	once := func(each entrant, round int) float64 {
 		each.prepare(round)
@@ -126,7 +124,7 @@ func hot() {
 	})
 }
 
-// The text of an address as addresses.js makes it.
+// The text of an address, as measure/addresses.ts makes it.
 func address(i int) string {
 	number := uint32(i) * 2654435761
 	return fmt.Sprintf("%d.%d.%d.%d", number>>24, number>>16&255, number>>8&255, number&255)
@@ -154,7 +152,7 @@ func keys() {
 		byName.Store(names[i], rate.NewLimiter(perSecond, plenty))
 		guarded[names[i]] = rate.NewLimiter(perSecond, plenty)
 	}
-	// What was stored moves to the part that is read without a lock.
+	// Moves what was stored to the part that is read without a lock.
 	byName.Range(func(any, any) bool { return true })
 	order := draws()
 	slots := len(order) / *decisions
@@ -201,130 +199,4 @@ func keys() {
 			return limiter.Allow()
 		}), *decisions},
 	})
-}
-
-const ownKeys = 10000
-
-// What one thread does: chunk decisions at a time.
-type job struct {
-	name string
-	make func(me int) func() int
-}
-
-func parallel() {
-	var byName sync.Map
-	crew := []int{}
-	for _, text := range strings.Split(*threads, ",") {
-		size, err := strconv.Atoi(text)
-		if err != nil {
-			panic(err)
-		}
-		crew = append(crew, size)
-	}
-	most := crew[len(crew)-1]
-	for i := 0; i < (1+most)*ownKeys; i++ {
-		byName.Store(address(i), rate.NewLimiter(perSecond, plenty))
-	}
-	byName.Range(func(any, any) bool { return true })
-	order := draws()
-	own := make([]*rate.Limiter, most)
-	for i := range own {
-		own[i] = rate.NewLimiter(perSecond, plenty)
-	}
-	admitting := rate.NewLimiter(perSecond, plenty)
-	refusing := rate.NewLimiter(perDay, few)
-	singly := func(limiter *rate.Limiter) func() int {
-		return func() int {
-			admitted := 0
-			for i := 0; i < chunk; i++ {
-				if limiter.Allow() {
-					admitted++
-				}
-			}
-			return admitted
-		}
-	}
-	jobs := []job{
-		{"own keys, strings", func(me int) func() int {
-			names := make([]string, ownKeys)
-			for i := range names {
-				names[i] = address((1+me)*ownKeys + i)
-			}
-			at := 0
-			return func() int {
-				admitted := 0
-				for _, i := range order[at : at+chunk] {
-					limiter, _ := byName.Load(names[i])
-					if limiter.(*rate.Limiter).Allow() {
-						admitted++
-					}
-				}
-				at = (at + chunk) % len(order)
-				return admitted
-			}
-		}},
-		{"own key, hot", func(me int) func() int { return singly(own[me]) }},
-		{"one key, refused", func(int) func() int { return singly(refusing) }},
-		{"one key, admitted", func(int) func() int { return singly(admitting) }},
-	}
-	made := make([][]func() int, len(jobs))
-	for i, each := range jobs {
-		for me := 0; me < most; me++ {
-			made[i] = append(made[i], each.make(me))
-		}
-	}
-	for round := -1; round < *rounds; round++ {
-		for i, each := range jobs {
-			for _, size := range crew {
-				perMs, asked, admitted := together(made[i][:size])
-				if each.name == "one key, refused" {
-					expect(admitted <= few, each.name)
-				} else {
-					expect(admitted == asked, each.name)
-				}
-				if round >= 0 {
-					report(map[string]any{"case": each.name, "threads": size, "perMs": perMs})
-				}
-			}
-		}
-	}
-	taken := few - refusing.Tokens()
-	expect(taken > few-0.01, "all of the burst was taken")
-}
-
-// Lets the workers do their job at the same time; decisions a millisecond, and the counts.
-func together(work []func() int) (perMs float64, asked, admitted int) {
-	runtime.GOMAXPROCS(len(work))
-	var ready, done sync.WaitGroup
-	var total sync.Mutex
-	begin := make(chan struct{})
-	var stop atomic.Bool
-	for _, each := range work {
-		ready.Add(1)
-		done.Add(1)
-		go func(decide func() int) {
-			runtime.LockOSThread()
-			ready.Done()
-			<-begin
-			start := time.Now()
-			mine, yes := 0, 0
-			for !stop.Load() {
-				yes += decide()
-				mine += chunk
-			}
-			took := float64(time.Since(start)) / 1e6
-			total.Lock()
-			perMs += float64(mine) / took
-			asked += mine
-			admitted += yes
-			total.Unlock()
-			done.Done()
-		}(each)
-	}
-	ready.Wait()
-	close(begin)
-	time.Sleep(time.Duration(*ms) * time.Millisecond)
-	stop.Store(true)
-	done.Wait()
-	return
 }

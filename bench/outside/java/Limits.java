@@ -1,10 +1,10 @@
-// What a decision of Guava's RateLimiter takes: one line of JSON a round.
+// Measures decisions of Guava's RateLimiter: one line of JSON a round.
 //
 //     java Limits hot rounds=100 decisions=20000
 //     java Limits keys keys=10000 draws=FILE rounds=100 decisions=20000
 //     java Limits threads threads=1,2,4 draws=FILE rounds=10 ms=100
 //
-// FILE holds numbers of keys, 4 bytes each, lowest first, in the order to ask.
+// FILE holds the numbers of the keys to ask for, in order, as 4 bytes, the lowest first.
 
 import com.google.common.util.concurrent.RateLimiter;
 import java.nio.ByteBuffer;
@@ -44,7 +44,7 @@ public final class Limits {
     decisions = Integer.parseInt(options.getOrDefault("decisions", "20000"));
     keyCount = Integer.parseInt(options.getOrDefault("keys", "10000"));
     ms = Integer.parseInt(options.getOrDefault("ms", "100"));
-    // Long enough for the compiler to be done with the loops.
+    // Long enough for the compiler to finish with the loops.
     warmUpNs = 1_000_000L * Integer.parseInt(options.getOrDefault("warmUpMs", "1500"));
     if (options.containsKey("draws")) order = draws(options.get("draws"));
     switch (args[0]) {

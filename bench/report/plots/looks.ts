@@ -2,7 +2,7 @@
 
 import type { Sample } from "../run.js";
 
-/** Rivals have so many colours and marks. Further rivals get them again, in other pairs. */
+/** Colours of rivals. Beyond that number they repeat, together with other marks. */
 const RIVAL_COLOURS = 12;
 const OUR_COLOURS = 4;
 const SYMBOLS = ["square", "triangle", "diamond", "star", "cross", "wye", "asterisk"] as const;
