@@ -1,54 +1,53 @@
-// Those who wait, as rows of numbers. A hundred thousand of them are columns of
-// typed arrays, which the garbage collector need not walk through, and one
-// function each.
+// The waiters of a limiter, as rows of numbers. A hundred thousand of them are
+// columns of typed arrays, which the garbage collector need not walk through, and
+// one function each.
 //
-// A row is in a queue, first come first served, of its key, and in a heap by
-// the time to look at it. A queue is a ring of links; its first row stands for
-// it in a hash table with chains. Taking a row out of either takes no time that
-// grows with the queue.
+// A row is in the line of its key, first come first served, and in a heap by the
+// time to look at it. A line is a ring of links; its first row stands for it in a
+// hash table with chains. Neither takes longer to leave when there are more rows.
 //
-//   column     of a row                       of a queue's first row besides
+//   column     of a row                       of a line's first row as well
 //   dueAtMs    when its reservation may act
 //   deadlineMs Infinity: none
-//   dueAt      virtual time to act (2 words; both 0: not known any more)
+//   dueAt      virtual time to act (2 words; both 0: unknown)
 //   key        low, high, setA (all 0: the global bucket)
 //   cost
 //   order      of arrival, among equal times
 //   place      in the heap
-//   next       in the queue; the last one's is the first
-//   previous   in the queue; the first one's is the last
+//   next       in the line; the last one's is the first
+//   previous   in the line; the first one's is the last
 //   link                                      next in the chain, + 1
-//   length                                    of the queue
+//   length                                    of the line
 
 import type { KeyWords } from "../bucket/bucket.js";
 
-const FEWEST = 16;
-/** Rows that are kept when nobody waits. */
-const KEPT = 1024;
-/** Of what doubling makes, up to half would lie idle: 74 bytes a row, just when they are many. */
+const MIN_ROWS = 16;
+/** With more rows than this, an empty queue gives its memory back. */
+const MAX_IDLE_ROWS = 1024;
+/** Doubling would leave up to half of the memory idle: 74 bytes a row, just when there are many. */
 const GROWTH = 1.25;
 
-export class Rows {
+export class Queue {
   /** Rows in use. */
   count = 0;
-  dueAtMs = new Float64Array(FEWEST);
-  deadlineMs = new Float64Array(FEWEST);
-  dueAtLow = new Uint32Array(FEWEST);
-  dueAtHigh = new Uint32Array(FEWEST);
-  low = new Int32Array(FEWEST);
-  high = new Int32Array(FEWEST);
-  setA = new Int32Array(FEWEST);
-  cost = new Int32Array(FEWEST);
-  /** What to call when the wait is over; undefined in a free row. */
-  readonly settle: (((outcome: void | Promise<void>) => void) | undefined)[] = [];
-  #order = new Uint32Array(FEWEST);
-  #place = new Uint32Array(FEWEST);
-  #heap = new Uint32Array(FEWEST);
-  #next = new Uint32Array(FEWEST);
-  #previous = new Uint32Array(FEWEST);
-  #link = new Uint32Array(FEWEST);
-  #length = new Uint32Array(FEWEST);
-  #chains = new Uint32Array(FEWEST);
+  dueAtMs = new Float64Array(MIN_ROWS);
+  deadlineMs = new Float64Array(MIN_ROWS);
+  dueAtLow = new Uint32Array(MIN_ROWS);
+  dueAtHigh = new Uint32Array(MIN_ROWS);
+  low = new Int32Array(MIN_ROWS);
+  high = new Int32Array(MIN_ROWS);
+  setA = new Int32Array(MIN_ROWS);
+  cost = new Int32Array(MIN_ROWS);
+  /** Resolves the promise of the wait; undefined in a free row. */
+  readonly resolve: (((outcome: void | Promise<void>) => void) | undefined)[] = [];
+  #order = new Uint32Array(MIN_ROWS);
+  #place = new Uint32Array(MIN_ROWS);
+  #heap = new Uint32Array(MIN_ROWS);
+  #next = new Uint32Array(MIN_ROWS);
+  #previous = new Uint32Array(MIN_ROWS);
+  #link = new Uint32Array(MIN_ROWS);
+  #length = new Uint32Array(MIN_ROWS);
+  #chains = new Uint32Array(MIN_ROWS);
   /** First free row, + 1; the others by their `next`. */
   #free = 0;
   #made = 0;
@@ -66,14 +65,14 @@ export class Rows {
     return dueAtMs < deadlineMs ? dueAtMs : deadlineMs;
   }
 
-  /** The row behind it in its queue; -1 if it is the last. */
+  /** The row behind it in its line; -1 if it is the last. */
   behind(row: number): number {
     const next = this.#next[row];
-    // The first row's `previous` is the last: nobody is behind that one.
+    // The first row's `previous` is the last one.
     return this.#previous[this.#headOf(row)] === row ? -1 : next;
   }
 
-  /** Rows of a bucket. */
+  /** How many rows the line of a key has. */
   lengthOf(key: KeyWords): number {
     const head = this.#find(key);
     return head < 0 ? 0 : this.#length[head];
@@ -89,13 +88,13 @@ export class Rows {
     return [...this].sort((a, b) => (this.#order[b] - this.#order[a]) | 0);
   }
 
-  /** Adds a row at the end of its bucket's queue. Its dueAt is the caller's to fill in. */
+  /** Adds a row at the end of its key's line. The caller fills in its virtual time. */
   add(
     { low, high, setA }: KeyWords,
     cost: number,
     dueAtMs: number,
     deadlineMs: number,
-    settle: (outcome: void | Promise<void>) => void,
+    resolve: (outcome: void | Promise<void>) => void,
   ): number {
     const row = this.#take();
     this.low[row] = low;
@@ -104,7 +103,7 @@ export class Rows {
     this.cost[row] = cost;
     this.dueAtMs[row] = dueAtMs;
     this.deadlineMs[row] = deadlineMs;
-    this.settle[row] = settle;
+    this.resolve[row] = resolve;
     this.#order[row] = this.#arrivals++;
     this.#append(row);
     this.#heap[this.count] = row;
@@ -122,19 +121,19 @@ export class Rows {
       this.#place[last] = this.#place[row];
       this.replace(last);
     }
-    this.settle[row] = undefined;
+    this.resolve[row] = undefined;
     this.#next[row] = this.#free;
     this.#free = row + 1;
-    if (this.count === 0 && this.#made > KEPT) this.#shrink();
+    if (this.count === 0 && this.#made > MAX_IDLE_ROWS) this.#shrink();
   }
 
-  // --- queues -------------------------------------------------------------------
+  // --- lines --------------------------------------------------------------------
 
   #chainOf(low: number, high: number, setA: number): number {
     return (Math.imul(low ^ setA, 0x9e3779b1) ^ Math.imul(high, 0x85ebca6b)) & (this.#chains.length - 1);
   }
 
-  /** First row of a bucket's queue; -1 if nobody waits. */
+  /** First row of a key's line; -1 if there is none. */
   #find({ low, high, setA }: KeyWords): number {
     low |= 0;
     high |= 0;
@@ -242,10 +241,10 @@ export class Rows {
     return row;
   }
 
-  /** Nobody waits: what a rush needed goes back. */
+  /** Gives back the memory that a rush needed, when no row is left. */
   #shrink(): void {
-    this.#made = this.#free = this.settle.length = 0;
-    this.#resize(FEWEST);
+    this.#made = this.#free = this.resolve.length = 0;
+    this.#resize(MIN_ROWS);
   }
 
   #resize(length: number): void {

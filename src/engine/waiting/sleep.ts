@@ -99,6 +99,6 @@ const LONGEST_SLEEP_MS = 1000;
 const MANUAL_SLEEP_MS = 5;
 
 /** What to set a timer to. It counts whole ms and may fire a little early: it is armed again then. */
-export function sleepMs(clock: Clock, leftMs: number): number {
+export function sleepMs(clock: Pick<Clock, "kind">, leftMs: number): number {
   return Math.min(Math.max(1, Math.ceil(leftMs)), clock.kind === "manual" ? MANUAL_SLEEP_MS : LONGEST_SLEEP_MS);
 }

@@ -2,7 +2,7 @@
 
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { Rows } from "../../../src/engine/waiting/queue.js";
+import { Queue } from "../../../src/engine/waiting/queue.js";
 
 interface Plain {
   row: number;
@@ -39,7 +39,7 @@ const steps = fc.array(
 const wakeMs = ({ dueAtMs, deadlineMs }: Plain): number => Math.min(dueAtMs, deadlineMs);
 const noop = (): void => {};
 
-function check(rows: Rows, plain: readonly Plain[]): void {
+function check(rows: Queue, plain: readonly Plain[]): void {
   expect(rows.count).toBe(plain.length);
   expect([...rows].sort((a, b) => a - b)).toEqual(plain.map(({ row }) => row).sort((a, b) => a - b));
   const [first] = plain.toSorted((a, b) => wakeMs(a) - wakeMs(b) || a.order - b.order);
@@ -57,7 +57,7 @@ describe("the queue of waiters", () => {
     let most = 0;
     fc.assert(
       fc.property(steps, (walk) => {
-        const rows = new Rows();
+        const rows = new Queue();
         const plain: Plain[] = [];
         walk.forEach((step, order) => {
           if (step.does === "add") {
@@ -85,7 +85,7 @@ describe("the queue of waiters", () => {
   });
 
   it("frees the memory of a rush when it is empty, and begins again", () => {
-    const rows = new Rows();
+    const rows = new Queue();
     for (let rush = 0; rush < 2; rush++) {
       const made = Array.from({ length: 5000 }, (_, i) => rows.add(keys[i % keys.length], i, i, Infinity, noop));
       expect(rows.dueAtMs.length).toBeGreaterThanOrEqual(5000);
