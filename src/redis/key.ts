@@ -7,35 +7,47 @@ import { createHash } from "node:crypto";
 import { shown } from "../engine/errors.js";
 import { finite, type Key } from "../engine/table/key.js";
 
-/** Longer keys stand for themselves by their SHA-256. */
-const MOST_CHARACTERS = 200;
+/** Longer keys are replaced by their SHA-256. */
+const MAX_CHARACTERS = 200;
 
 function hashed(bytes: Uint8Array): string {
   return createHash("sha256").update(bytes).digest("hex");
 }
 
-/** What follows the limiter's name. The mark tells '1', 1, 1n and the byte 1 apart. */
-function marked(key: Key | undefined): string {
+/** What follows the limiter's name. The mark distinguishes '1', 1, 1n and the byte 1. */
+function marked(key: Key): string {
   if (typeof key === "string") {
     if (/\p{Surrogate}/u.test(key)) return `~${hashed(Buffer.from(key, "utf16le"))}`;
-    return key.length <= MOST_CHARACTERS ? `:${key}` : `!${hashed(Buffer.from(key))}`;
+    return key.length <= MAX_CHARACTERS ? `:${key}` : `!${hashed(Buffer.from(key))}`;
   }
-  if (key === undefined) return "";
   if (typeof key === "number") return `#${finite(key) + 0}`;
   if (typeof key === "bigint") {
     const digits = key.toString();
-    return digits.length <= MOST_CHARACTERS ? `#${digits}n` : `##${hashed(Buffer.from(digits))}`;
+    return digits.length <= MAX_CHARACTERS ? `#${digits}n` : `##${hashed(Buffer.from(digits))}`;
   }
   if (key instanceof Uint8Array) {
-    return key.length <= MOST_CHARACTERS / 2
+    return key.length <= MAX_CHARACTERS / 2
       ? `=${Buffer.from(key).toString("hex")}`
       : `=!${hashed(key)}`;
   }
-  throw new TypeError(`"key" expected a string, number, bigint or Uint8Array, got ${shown(key)}`);
+  throw noKey(key);
 }
 
-/** The Redis keys of a decision: one for each of `count` limits. */
-export function redisKeys(prefix: string, kind: string, name: string, key: Key | undefined, count: number): string[] {
-  const tagged = `${prefix}:${kind}{${name}${marked(key)}}`;
+/** The error for what is no key. */
+export function noKey(key: unknown): TypeError {
+  const hint = key === undefined ? "; the one bucket without a key is limiter.global" : "";
+  return new TypeError(`"key" expected a string, number, bigint or Uint8Array, got ${shown(key)}${hint}`);
+}
+
+/** The Redis keys of a decision: one for each of `count` limits. Throws for what is no key, unless it `isGlobal`. */
+export function redisKeys(
+  prefix: string,
+  kind: string,
+  name: string,
+  key: Key | undefined,
+  isGlobal: boolean,
+  count: number,
+): string[] {
+  const tagged = `${prefix}:${kind}{${name}${isGlobal ? "" : marked(key!)}}`;
   return count === 1 ? [tagged] : Array.from({ length: count }, (_, i) => `${tagged}:${i}`);
 }

@@ -1,22 +1,21 @@
-// The kinds of limiters that Redis can hold, by the options a user gives them:
-// each a script and its numbers, and the limiter of this process that stands in
-// for it while Redis cannot be asked.
+// The kinds of limiters that Redis can store, by the options a user gives them:
+// for each its scripts, and the limiter of this process that stands in for it
+// while Redis cannot be asked.
 
-import { checkOptions, MAX_COST, shown } from "../engine/errors.js";
+import { shown } from "../engine/errors.js";
 import type { Limiter } from "../engine/limiter/limiter.js";
 import type { Sluice } from "../engine/limiter/sluice.js";
+import { checkOptions } from "../engine/options.js";
 import type { BucketLimits, LeakyLimits, SeveralLimits, WindowLimits } from "../engine/policy/algorithms.js";
 import { kinds } from "../engine/policy/kinds.js";
-import { bucketScript } from "./scripts/bucket-script.js";
-import { fixedPoint, MOST_UNITS } from "./scripts/fixed-point.js";
-import { fixedWindowScript } from "./scripts/fixed-window-script.js";
-import type { Script } from "./scripts/script.js";
-import { slidingCounterScript } from "./scripts/sliding-counter-script.js";
-import { slottedWindowScript } from "./scripts/slotted-window-script.js";
-import { type Take, takeOfBucket, takeOfCounter, takeOfWindow } from "./scripts/take-script.js";
-import { windowLogScript } from "./scripts/window-log-script.js";
+import { bucket } from "./scripts/bucket.js";
+import { fixedWindow } from "./scripts/fixed-window.js";
+import { type Algorithm, Scripts } from "./scripts/script.js";
+import { slidingCounter } from "./scripts/sliding-counter.js";
+import { slottedWindow } from "./scripts/slotted-window.js";
+import { windowLog } from "./scripts/window-log.js";
 
-/** As the limiters of a table, but that the burst refills within 20 years: rates of 0 and Infinity are refused. */
+/** As for a table, without `shadow` and `tiers`. The burst must refill within 20 years: rates of 0 and Infinity are refused. */
 export type RedisTokenBucketOptions = BucketLimits | SeveralLimits;
 export type RedisLeakyBucketOptions = LeakyLimits;
 /** Windows begin at multiples of their length on the server's clock (UTC). */
@@ -28,7 +27,7 @@ export interface RedisSlidingWindowOptions extends WindowLimits {
   log?: boolean;
 }
 
-/** One limit as it can be told: of a window, `rate` is its limit over its length. */
+/** One limit. Of a window, `rate` is its limit over its length. */
 export interface RedisLimit {
   /** Tokens per second. */
   readonly rate: number;
@@ -39,12 +38,10 @@ export interface RedisLimit {
 export interface RedisKind {
   /** For the key: a letter, and the unit in which its words count windows. Words of other lengths would be read as of other times. */
   readonly letter: string;
-  readonly script: Script;
-  /** All numbers of all limits, as the script takes them. */
-  readonly numbers: readonly string[];
-  /** A shorter way to 'take', if there is one. */
-  readonly take?: Take;
+  readonly scripts: Scripts;
   readonly limits: readonly RedisLimit[];
+  /** Largest cost that can ever be had at once: the burst, or the smallest of several. */
+  readonly maxCost: number;
   /** It refuses because its queue is full, and not because of time. */
   readonly isQueue: boolean;
   /** The limiter with a share of these limits in a table of this process. */
@@ -58,39 +55,36 @@ function shareOf(tokens: number, share: number): number {
 
 function bucketsOf(
   limits: readonly BucketLimits[],
-  reach: (interval: number) => number,
-): Pick<RedisKind, "letter" | "script" | "numbers" | "take" | "limits"> {
-  const points = limits.map(({ rate, burst }) => fixedPoint(rate, burst));
+  queue: number,
+): Pick<RedisKind, "letter" | "scripts" | "limits" | "maxCost"> {
   return {
     letter: "b",
-    script: bucketScript,
-    numbers: points.flatMap((
-      { interval, digits },
-      i,
-    ) => [interval, limits[i].burst, digits, Math.min(MOST_UNITS, reach(interval))]).map(String),
-    ...(points.length === 1 && { take: takeOfBucket(points[0], limits[0].burst) }),
+    scripts: new Scripts(bucket(limits, queue)),
     limits: limits.map(({ rate, burst }) => ({ rate, burst })),
+    maxCost: Math.min(...limits.map(({ burst }) => burst)),
   };
 }
 
 export function redisTokenBucket(options: RedisTokenBucketOptions): RedisKind {
+  checkOptions(options, ["rate", "burst", "limits"]);
   const { numbers, limits: several } = kinds.tokenBucket.read(options);
   const limits: readonly BucketLimits[] = several ?? [numbers];
   const shared = (share: number): BucketLimits[] =>
     limits.map(({ rate, burst }) => ({ rate: rate * share, burst: shareOf(burst, share) }));
   return {
-    ...bucketsOf(limits, () => MOST_UNITS),
+    ...bucketsOf(limits, Infinity),
     isQueue: false,
     standIn: (sluice, name, share) => sluice.tokenBucket(name, several ? { limits: shared(share) } : shared(share)[0]),
   };
 }
 
 export function redisLeakyBucket(options: RedisLeakyBucketOptions): RedisKind {
+  checkOptions(options, ["rate", "burst", "queue"]);
   const { kind, numbers } = kinds.leakyBucket.read(options);
   const { rate, burst, extra: queue } = numbers;
   const { isQueue } = kinds[kind];
   return {
-    ...bucketsOf([numbers], (interval) => (isQueue ? queue * interval : MOST_UNITS)),
+    ...bucketsOf([numbers], isQueue ? queue : Infinity),
     isQueue,
     standIn: (sluice, name, share) =>
       sluice.leakyBucket(name, {
@@ -103,42 +97,42 @@ export function redisLeakyBucket(options: RedisLeakyBucketOptions): RedisKind {
 
 function windowKind(
   letter: string,
-  script: Script,
   { limit, windowMs }: WindowLimits,
-  numbers: readonly number[],
+  algorithm: Algorithm,
   standIn: RedisKind["standIn"],
 ): RedisKind {
   return {
     letter,
-    script,
-    numbers: [limit, ...numbers].map(String),
+    scripts: new Scripts(algorithm),
     limits: [{ rate: (limit / windowMs) * 1000, burst: limit }],
+    maxCost: limit,
     isQueue: false,
     standIn,
   };
 }
 
 export function redisFixedWindow(options: RedisFixedWindowOptions): RedisKind {
-  kinds.fixedWindow.read({ limit: options.limit, windowMs: options.windowMs });
+  checkOptions(options, ["limit", "windowMs"]);
+  kinds.fixedWindow.read(options);
   const { limit, windowMs } = options;
-  const kind = windowKind(
+  return windowKind(
     `f${windowMs}`,
-    fixedWindowScript,
     options,
-    [windowMs * 1000],
+    fixedWindow(limit, windowMs * 1000),
     (sluice, name, share) => sluice.fixedWindow(name, { limit: shareOf(limit, share), windowMs, align: "wall" }),
   );
-  return { ...kind, take: takeOfWindow(limit, windowMs * 1000) };
 }
 
 /** Counts times ticks stay below this, and so exact. */
-const MOST_PRODUCT = 2 ** 52;
+const MAX_PRODUCT = 2 ** 52;
 
 export function redisSlidingWindow(options: RedisSlidingWindowOptions): RedisKind {
-  checkOptions(options);
+  checkOptions(options, ["limit", "windowMs", "slots", "log"]);
   const { limit, windowMs, slots, log = false } = options;
   if (typeof log !== "boolean") throw new TypeError(`"log" expected true or false, got ${shown(log)}`);
-  if (log && slots !== undefined) throw new TypeError(`"slots" expected nothing beside "log", got ${shown(slots)}`);
+  if (log && slots !== undefined) {
+    throw new TypeError(`"slots" and "log" exclude each other, got ${shown(slots)} and true`);
+  }
   const { numbers } = kinds.slidingWindow.read({ limit, windowMs, ...(slots !== undefined && { slots }) });
   const windowUs = windowMs * 1000;
   const standInSlots = log ? 12 : slots;
@@ -148,17 +142,9 @@ export function redisSlidingWindow(options: RedisSlidingWindowOptions): RedisKin
       windowMs,
       ...(standInSlots !== undefined && { slots: standInSlots }),
     });
-  if (log) return windowKind("l", windowLogScript, options, [windowUs], standIn);
+  if (log) return windowKind("l", options, windowLog(limit, windowUs), standIn);
   const slotUs = Math.ceil(numbers.extra / 1000);
-  if (slots !== undefined) return windowKind(`s${slotUs}`, slottedWindowScript, options, [slotUs, slots], standIn);
-  const tickUs = 10 ** Math.max(0, Math.ceil(Math.log10((Math.max(1, limit) * windowUs) / MOST_PRODUCT)));
-  return {
-    ...windowKind(`c${windowMs}`, slidingCounterScript, options, [windowUs, tickUs], standIn),
-    take: takeOfCounter(limit, windowUs, tickUs),
-  };
-}
-
-/** Largest cost that can ever be had at once. */
-export function mostAtOnce({ limits }: RedisKind): number {
-  return Math.min(MAX_COST, ...limits.map(({ burst }) => burst));
+  if (slots !== undefined) return windowKind(`s${slotUs}`, options, slottedWindow(limit, slotUs, slots), standIn);
+  const tickUs = 10 ** Math.max(0, Math.ceil(Math.log10((Math.max(1, limit) * windowUs) / MAX_PRODUCT)));
+  return windowKind(`c${windowMs}`, options, slidingCounter(limit, windowUs, tickUs), standIn);
 }

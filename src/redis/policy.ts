@@ -1,10 +1,10 @@
-// What is behind a limiter of Redis.
+// What is behind a limiter in Redis.
 
 import type { Limiter } from "../engine/limiter/limiter.js";
-import type { Guard } from "./connection/caller.js";
+import type { Caller } from "./connection/caller.js";
 import type { RedisKind } from "./kinds.js";
 
-/** What a decision without Redis is. */
+/** How to decide without Redis. */
 export interface Failure {
   readonly policy: "open" | "closed" | "local";
   /** How soon Redis may be asked again, ms. */
@@ -13,9 +13,10 @@ export interface Failure {
 
 export interface RedisPolicy {
   readonly name: string;
+  /** What all keys in Redis begin with. */
   readonly prefix: string;
   readonly kind: RedisKind;
-  readonly guard: Guard;
+  readonly caller: Caller;
   readonly failure: Failure;
   /** Decides while Redis cannot be asked, under 'local'. */
   readonly standIn: Limiter | undefined;

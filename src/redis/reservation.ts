@@ -1,19 +1,19 @@
 // A reservation that Redis granted, or that was made without it.
 
 export interface RedisReservation {
-  /** False if the cost exceeds the burst, or the delay would exceed maxWaitMs; nothing was charged then. */
+  /** False if the cost exceeds the burst, or the delay would exceed `maxWaitMs`; nothing was charged then. */
   readonly granted: boolean;
   /** ms to wait before acting, from the server's answer on: 0 is now. If not granted, ms that it would have taken; Infinity is never. */
   readonly delayMs: number;
   /** Redis could not be asked: see `onFailure`. */
   readonly degraded: boolean;
   /**
-   * Gives back what nobody has reserved behind this reservation, if its time to
-   * act is not past on the server's clock. Only the first call has an effect.
-   * True if tokens went back; false too if Redis cannot be asked.
+   * Gives back the tokens that nothing is reserved behind, if this reservation's
+   * moment to act is not past on the server's clock. Only the first call has an
+   * effect. Resolves to true if tokens went back; to false also if Redis cannot be asked.
    */
   cancel(): Promise<boolean>;
-  /** Cancels if the time to act is still to come; a reservation that could act at once stays charged. */
+  /** Cancels if the moment to act is still to come; a reservation that could act at once stays charged. */
   [Symbol.asyncDispose](): Promise<void>;
 }
 

@@ -1,9 +1,11 @@
 // Limiters whose buckets are in Redis, as a user sees them.
 
-import { checkInteger, checkOptions, closed, shown, SluiceError, unexpected } from "../engine/errors.js";
+import { checkInteger, closed, shown, SluiceError, unexpected } from "../engine/errors.js";
 import { define, Sluice } from "../engine/limiter/sluice.js";
+import { checkOptions } from "../engine/options.js";
+import type { RedisLimiterStats } from "./buckets.js";
 import { Breaker } from "./connection/breaker.js";
-import { Guard, type GuardCounts } from "./connection/caller.js";
+import { type CallCounts, Caller } from "./connection/caller.js";
 import type { RedisClient } from "./connection/client.js";
 import { connection } from "./connection/connection.js";
 import {
@@ -17,13 +19,14 @@ import {
   redisTokenBucket,
   type RedisTokenBucketOptions,
 } from "./kinds.js";
-import { LeasedLimiter, type LeasedOptions, type LeasedStats } from "./lease/leased.js";
-import { RedisLimiter, type RedisLimiterStats } from "./limiter.js";
+import { type LeasedLimiter, leasedLimiter, type LeasedOptions, type LeasedStats } from "./lease/leased.js";
+import { type RedisLimiter, redisLimiter } from "./limiter.js";
 import type { RedisPolicy } from "./policy.js";
 
-/** What is decided while Redis cannot be asked: all passes, nothing passes, or what a limiter of this process lets pass. */
+/** How to decide while Redis cannot be asked: admit, refuse, or ask a limiter of this process. */
 export type OnFailure = "open" | "closed" | "local";
 
+/** Options of `RedisSluice.create()`. */
 export interface RedisSluiceOptions {
   /** A client of redis, ioredis, iovalkey or @valkey/valkey-glide, for one server or a cluster. */
   client: RedisClient;
@@ -35,9 +38,9 @@ export interface RedisSluiceOptions {
   onFailure: OnFailure;
   /** What all keys in Redis begin with: up to 24 letters, digits and _ . - : / characters, 'sluice' by default. */
   prefix?: string;
-  /** Longest time that a call waits for Redis, ms: 1 to 60,000, 250 by default. */
+  /** Longest time that a call waits for Redis, ms: an integer from 1 to 60,000, 250 by default. */
   deadlineMs?: number;
-  /** While Redis does not answer, it is asked so often, ms: 1 to 600,000, 1000 by default. By one thread of all that share `local`. */
+  /** How often Redis is asked while it does not answer, ms: an integer from 1 to 600,000, 1000 by default. One thread asks for all that share `local`. */
   probeMs?: number;
   /** The table that the threads of this process share. Without it, each thread finds out for itself that Redis is gone. */
   local?: Sluice;
@@ -45,38 +48,38 @@ export interface RedisSluiceOptions {
   share?: number;
 }
 
-export interface RedisSluiceStats extends RedisLimiterStats, GuardCounts {
+/** Counts of one thread. */
+export interface RedisSluiceStats extends RedisLimiterStats, CallCounts {
   /** The same counts for each limiter by name. */
   limiters: Record<string, RedisLimiterStats>;
-  /** And for each that leases. */
+  /** And for each limiter that leases. */
   leased: Record<string, LeasedStats>;
   /** False while Redis has been given up and is only probed. */
   reachable: boolean;
 }
 
-/** What a reply may be late beside its deadline, ms: as long as that a thread that asks keeps others from asking. */
+/** How late a reply may be besides its deadline, ms. A thread that asks for a lease keeps others from asking for as long. */
 const LATE_MS = 20;
-/** So often a thread can ask within a lease. */
-const LEAST_HOLDS = 3;
+/** How often a thread can ask within a lease, at least. */
+const MIN_ASKS = 3;
 
 const choices: readonly OnFailure[] = ["open", "closed", "local"];
+const optionNames = ["client", "onFailure", "prefix", "deadlineMs", "probeMs", "local", "share"];
 
-/** Throws unless `name` is a string of so many letters, digits and marks that mean nothing in a key. */
-function checkWord(what: string, name: unknown, least: number, most: number, marks: string): asserts name is string {
+/** Throws unless `value` is a string of `min` to `max` letters, digits and marks that mean nothing in a key. */
+function checkWord(what: string, value: unknown, min: number, max: number, marks: string): asserts value is string {
   if (
-    typeof name !== "string" || name.length < least || name.length > most || !new RegExp(`^[\\w${marks}]*$`).test(name)
+    typeof value !== "string" || value.length < min || value.length > max
+    || !new RegExp(`^[\\w${marks}]*$`).test(value)
   ) {
-    throw unexpected(
-      what,
-      `${least} to ${most} letters, digits and ${marks.replace("\\", "").split("").join(" ")} characters`,
-      name,
-      "string",
-    );
+    const spaced = ["_", ...marks].join(" ");
+    throw unexpected(what, `${min} to ${max} letters, digits and ${spaced} characters`, value, "string");
   }
 }
 
+/** Limiters whose buckets are in Redis. */
 export class RedisSluice {
-  readonly #guard: Guard;
+  readonly #caller: Caller;
   readonly #options: Required<Omit<RedisSluiceOptions, "client" | "local">>;
   readonly #local: Sluice | undefined;
   readonly #limiters = new Map<string, { limiter: RedisLimiter; options: string }>();
@@ -88,16 +91,19 @@ export class RedisSluice {
     options: Required<Omit<RedisSluiceOptions, "client" | "local">>,
     local: Sluice | undefined,
   ) {
-    const asked = connection(client, options.deadlineMs);
+    const send = connection(client, options.deadlineMs);
     this.#options = options;
     this.#local = local;
     const shared = local ?? Sluice.create({ capacity: 1, lineCapacity: 1, maxThreads: 1 });
-    this.#guard = new Guard(asked, new Breaker(shared, options.prefix, options.probeMs));
+    this.#caller = new Caller(send, new Breaker(shared, options.prefix, options.probeMs));
   }
 
-  /** Throws RangeError or TypeError for options that are wrong. Asks Redis nothing yet. */
+  /**
+   * Asks Redis nothing yet.
+   * @throws RangeError or TypeError for options that are wrong or unknown.
+   */
   static create(options: RedisSluiceOptions): RedisSluice {
-    checkOptions(options);
+    checkOptions(options, optionNames);
     const { client, onFailure, prefix = "sluice", deadlineMs = 250, probeMs = 1000, local, share = 1 } = options;
     if (!choices.includes(onFailure)) throw unexpected("onFailure", "'open', 'closed' or 'local'", onFailure, "string");
     checkWord("prefix", prefix, 0, 24, ".:/-");
@@ -116,56 +122,66 @@ export class RedisSluice {
   }
 
   /**
-   * A token bucket for each key: `burst` tokens at most, refilled at `rate`
-   * tokens per second; or up to 7 such limits on each key, all or nothing. The
-   * same name and options again give the same limiter; other options throw
-   * ERR_SLUICE_POLICY_EXISTS.
+   * A token bucket for each key: at most `burst` tokens, refilled at `rate` tokens
+   * per second; or up to 7 such limits on each key, all or nothing. The same name and
+   * options again give the same limiter.
+   * @throws RangeError or TypeError for a name or options that are wrong,
+   * ERR_SLUICE_POLICY_EXISTS if the name has other options, ERR_SLUICE_CLOSED.
    */
   tokenBucket(name: string, options: RedisTokenBucketOptions): RedisLimiter {
-    return this.#make(name, options, redisTokenBucket);
+    return this.#define(name, options, redisTokenBucket);
   }
 
   /**
-   * A leaky bucket for each key. As a meter (`rate`, `burst`) it is the token
-   * bucket's mirror image. With a `queue`, `wait` lets callers out one by one at
-   * `rate`, in order, over all processes, and refuses at once whom the queue has
-   * no place for.
+   * A leaky bucket for each key. As a meter (`rate` drops per second, `burst`) it is
+   * the token bucket's mirror image. With a `queue`, `wait` lets callers out one by
+   * one at `rate`, in order, over all processes, and refuses at once when the queue
+   * has no place.
+   * @throws as `tokenBucket`.
    */
   leakyBucket(name: string, options: RedisLeakyBucketOptions): RedisLimiter {
-    return this.#make(name, options, redisLeakyBucket);
-  }
-
-  /** At most `limit` in each window of `windowMs`. Around a boundary, twice the limit may pass. */
-  fixedWindow(name: string, options: RedisFixedWindowOptions): RedisLimiter {
-    return this.#make(name, options, redisFixedWindow);
-  }
-
-  /** At most `limit` in the last `windowMs`: never more with `slots` or `log`, else as estimated from the counts of two windows. */
-  slidingWindow(name: string, options: RedisSlidingWindowOptions): RedisLimiter {
-    return this.#make(name, options, redisSlidingWindow);
+    return this.#define(name, options, redisLeakyBucket);
   }
 
   /**
-   * A token bucket for each key out of tokens that this process leases ahead into
-   * `local`, which its threads share: a decision takes tens of nanoseconds, and in
-   * any time W at most burst + rate x (W + leaseMs) pass over all processes. Its
-   * buckets are those of `tokenBucket` under the same name.
+   * At most `limit` in each window of `windowMs`. Around a boundary, twice the limit may pass.
+   * @throws as `tokenBucket`.
+   */
+  fixedWindow(name: string, options: RedisFixedWindowOptions): RedisLimiter {
+    return this.#define(name, options, redisFixedWindow);
+  }
+
+  /**
+   * At most `limit` in the last `windowMs`: never more with `slots` or `log`, else as
+   * estimated from the counts of two windows.
+   * @throws as `tokenBucket`.
+   */
+  slidingWindow(name: string, options: RedisSlidingWindowOptions): RedisLimiter {
+    return this.#define(name, options, redisSlidingWindow);
+  }
+
+  /**
+   * A token bucket for each key, whose tokens this process leases ahead into `local`,
+   * which its threads share. A decision takes tens of nanoseconds, and in any time W
+   * at most burst + rate x (W + leaseMs) pass over all processes. The buckets are
+   * those of `tokenBucket` under the same name.
+   * @throws as `tokenBucket`, and TypeError without `local`.
    */
   leased(name: string, options: LeasedOptions): LeasedLimiter {
     if (this.#isClosed) throw closed();
     checkWord("name", name, 1, 48, "./-");
-    checkOptions(options);
+    checkOptions(options, ["rate", "burst", "leaseMs"]);
     const { prefix, deadlineMs } = this.#options;
     const { rate, burst, leaseMs = 1000 } = options;
     const kind = redisTokenBucket({ rate, burst });
     const holdMs = deadlineMs + LATE_MS;
-    checkInteger("leaseMs", leaseMs, LEAST_HOLDS * holdMs, 600_000);
+    checkInteger("leaseMs", leaseMs, MIN_ASKS * holdMs, 600_000);
     if (!this.#local) throw new TypeError("\"local\" expected the Sluice that leased tokens go to, got undefined");
     const policy = define(this.#local, `redis:${prefix}:${name}:leases`, "lease", { rate, burst, extra: holdMs * 1e6 });
     const known = this.#leased.get(name);
     if (known?.leaseMs === leaseMs) return known.limiter;
     if (known) throw exists(name);
-    const limiter = new LeasedLimiter(policy, this.#policyOf(name, kind), leaseMs);
+    const limiter = leasedLimiter(policy, this.#policyOf(name, kind), leaseMs);
     this.#leased.set(name, { limiter, leaseMs });
     return limiter;
   }
@@ -173,21 +189,20 @@ export class RedisSluice {
   #policyOf(name: string, kind: RedisKind): RedisPolicy {
     const { prefix, onFailure, probeMs, share } = this.#options;
     const standIn = onFailure === "local" ? kind.standIn(this.#local!, `redis:${prefix}:${name}`, share) : undefined;
-    return { name, prefix, kind, guard: this.#guard, failure: { policy: onFailure, probeMs }, standIn };
+    return { name, prefix, kind, caller: this.#caller, failure: { policy: onFailure, probeMs }, standIn };
   }
 
-  #make<Options extends object>(name: string, options: Options, read: (options: Options) => RedisKind): RedisLimiter {
+  #define<Options extends object>(name: string, options: Options, read: (options: Options) => RedisKind): RedisLimiter {
     if (this.#isClosed) throw closed();
     checkWord("name", name, 1, 48, "./-");
-    checkOptions(options);
     const kind = read(options);
-    const described = `${kind.letter} ${kind.numbers.join(" ")}`;
+    const described = `${kind.letter} ${kind.scripts.numbers.join(" ")}`;
     const known = this.#limiters.get(name);
     if (known && known.options !== described) {
       throw exists(name);
     }
     if (known) return known.limiter;
-    const limiter = new RedisLimiter(this.#policyOf(name, kind));
+    const limiter = redisLimiter(this.#policyOf(name, kind));
     this.#limiters.set(name, { limiter, options: described });
     return limiter;
   }
@@ -207,16 +222,21 @@ export class RedisSluice {
       sum.denied += denied;
       sum.degraded += degraded;
     }
-    return { ...sum, ...this.#guard.counts, limiters, leased, reachable: this.#guard.isReachable };
+    return { ...sum, ...this.#caller.counts, limiters, leased, reachable: this.#caller.isReachable };
   }
 
-  /** Rejects those who wait, and gives back their turns and the leases that this thread holds. The client stays open until it has resolved, and so does `local`. */
+  /**
+   * Rejects all waits and later calls with ERR_SLUICE_CLOSED, and gives back the turns
+   * of the waits and the leases that this thread holds. The client and `local` must
+   * stay open until it has resolved.
+   */
   async close(): Promise<void> {
     if (this.#isClosed) return;
     this.#isClosed = true;
     await Promise.all([...this.#limiters.values(), ...this.#leased.values()].map(({ limiter }) => limiter.close()));
   }
 
+  /** `close()`. */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.close();
   }
@@ -226,5 +246,6 @@ function exists(name: string): SluiceError {
   return new SluiceError(
     "ERR_SLUICE_POLICY_EXISTS",
     `limiter ${JSON.stringify(name)} exists with other options; use another name`,
+    { limiter: name },
   );
 }

@@ -1,103 +1,85 @@
-// Those of this thread who wait for a turn that Redis has granted them. When
-// one leaves early, those behind it on the same key move up, each taking the
-// turn of the one before it as far as costs are equal, and the last turn is
-// cancelled: so an abort gives its tokens back even from the middle of a queue.
+// The waiters of a limiter in this thread, by key in Redis: those whose turn Redis
+// has granted wait for it here (see turns.ts), on this thread's own clock.
 
+import type { KeyWords } from "../engine/bucket/bucket.js";
 import { ownMs } from "../engine/clock.js";
 import { closed } from "../engine/errors.js";
+import { type Turn, Turns } from "../engine/waiting/turns.js";
+import type { RedisReservation } from "./reservation.js";
 
-/** A turn: when it comes, on this thread's clock, and how it is given back. */
-interface Turn {
-  atMs: number;
-  giveBack: () => Promise<unknown>;
+/** The line of a key: its number in the queue, and how many wait, those included whose turn is not granted yet. */
+interface Line extends KeyWords {
+  count: number;
 }
 
-interface Waiter {
-  readonly cost: number;
-  turn: Turn;
-  timer: NodeJS.Timeout | undefined;
-  readonly settle: (outcome?: Promise<never>) => void;
-}
+export class RedisWaiters extends Turns<RedisReservation> {
+  readonly #lines = new Map<string, Line>();
+  #numbers = 0;
+  /** Every wait under way: it may have a turn to give back. */
+  readonly #waits = new Set<Promise<unknown>>();
+  /** Ends the waits in the limiter that stands in. */
+  readonly #closing = new AbortController();
 
-/** The longest that a timer can be set to, ms. */
-const LONGEST_SLEEP_MS = 2 ** 31 - 1;
-
-export class RedisWaiters {
-  readonly #queues = new Map<string, Waiter[]>();
-
-  /** Resolves when the turn comes, `delayMs` from now. Rejects with the signal's reason. */
-  add(
-    key: string,
-    cost: number,
-    delayMs: number,
-    giveBack: () => Promise<unknown>,
-    signal: AbortSignal | undefined,
-  ): Promise<void> {
-    return new Promise((resolve) => {
-      const onAbort = (): void => {
-        void this.#leave(key, waiter);
-        // Whatever the reason is: it may be undefined or 0.
-        waiter.settle(Promise.reject(signal!.reason));
-      };
-      const waiter: Waiter = {
-        cost,
-        turn: { atMs: ownMs() + delayMs, giveBack },
-        timer: undefined,
-        settle: (outcome) => {
-          signal?.removeEventListener("abort", onAbort);
-          resolve(outcome);
-        },
-      };
-      signal?.addEventListener("abort", onAbort, { once: true });
-      const queue = this.#queues.get(key);
-      if (queue) queue.push(waiter);
-      else this.#queues.set(key, [waiter]);
-      this.#arm(key, waiter);
-    });
+  constructor() {
+    super({ kind: "precise", now: ownMs, manual: undefined });
   }
 
-  /** Gives everybody's turn back, the last one's first, and rejects them with ERR_SLUICE_CLOSED. Resolves when Redis has them. */
+  /** Aborted when the limiter is closed. */
+  get closing(): AbortSignal {
+    return this.#closing.signal;
+  }
+
+  /** Counts a wait for a key in, and returns how many there were already. */
+  enter(key: string): number {
+    const line = this.#lines.get(key);
+    if (line) return line.count++;
+    this.#lines.set(key, { low: this.#numbers++ | 0, high: 1, setA: 0, count: 1 });
+    return 0;
+  }
+
+  /** Counts it out. */
+  leave(key: string): void {
+    if (--this.#lines.get(key)!.count === 0) this.#lines.delete(key);
+  }
+
+  /** Makes `end` await `wait` as well. */
+  async track(wait: Promise<void>): Promise<void> {
+    this.#waits.add(wait);
+    try {
+      await wait;
+    } finally {
+      this.#waits.delete(wait);
+    }
+  }
+
+  /** Resolves when the turn of a wait that was counted in comes, `delayMs` from now. Rejects with the signal's reason. */
+  add(key: string, cost: number, granted: RedisReservation, signal: AbortSignal | undefined): Promise<void> {
+    const turn = { dueAtMs: ownMs() + granted.delayMs, dueAtLow: 0, dueAtHigh: 0, reserved: granted };
+    return this.enqueue(this.#lines.get(key)!, cost, turn, Infinity, signal);
+  }
+
+  /** Gives all turns back, the last one first, and rejects the waits with ERR_SLUICE_CLOSED. Resolves when Redis has them. */
   async end(): Promise<void> {
-    const backs: Promise<void>[] = [];
-    for (const [key, queue] of this.#queues) {
-      for (const waiter of [...queue].reverse()) {
-        backs.push(this.#leave(key, waiter));
-        waiter.settle(Promise.reject(closed()));
-      }
-    }
-    await Promise.all(backs);
+    const error = closed();
+    this.#closing.abort(error);
+    this.rejectAll(error);
+    await Promise.allSettled(this.#waits);
   }
 
-  #arm(key: string, waiter: Waiter): void {
-    clearTimeout(waiter.timer);
-    const leftMs = waiter.turn.atMs - ownMs();
-    waiter.timer = setTimeout(() => {
-      if (ownMs() < waiter.turn.atMs) {
-        this.#arm(key, waiter);
-        return;
-      }
-      this.#forget(key, waiter);
-      waiter.settle();
-    }, Math.min(Math.max(1, Math.ceil(leftMs)), LONGEST_SLEEP_MS));
+  protected override refresh(): void {}
+
+  protected override leftMs(row: number, nowMs: number): number {
+    return Math.max(0, this.queue.dueAtMs[row] - nowMs);
   }
 
-  async #leave(key: string, waiter: Waiter): Promise<void> {
-    const queue = this.#queues.get(key)!;
-    let { turn } = waiter;
-    for (let i = queue.indexOf(waiter) + 1; i < queue.length && queue[i].cost === waiter.cost; i++) {
-      const next = queue[i];
-      [turn, next.turn] = [next.turn, turn];
-      this.#arm(key, next);
-    }
-    this.#forget(key, waiter);
-    // Nobody hears of it if the table has been closed before.
-    await turn.giveBack().catch(() => {});
+  protected override giveBack(_key: KeyWords, _cost: number, { reserved }: Turn<RedisReservation>): void {
+    // Nothing waits for it, and it may reject if the table of `local` has been closed.
+    const done = reserved!.cancel().catch(() => {});
+    this.#waits.add(done);
+    void done.then(() => this.#waits.delete(done));
   }
 
-  #forget(key: string, waiter: Waiter): void {
-    clearTimeout(waiter.timer);
-    const queue = this.#queues.get(key)!;
-    if (queue.length === 1) this.#queues.delete(key);
-    else queue.splice(queue.indexOf(waiter), 1);
+  protected override overdue(): unknown {
+    return closed();
   }
 }

@@ -4,9 +4,18 @@
 import type { RedisClient } from "sluice/redis";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { connection } from "../../src/redis/connection/connection.js";
-import { script } from "../../src/redis/scripts/script.js";
+import { type Script, script } from "../../src/redis/scripts/script.js";
 import { clients } from "./clients.js";
 import { redisBinary, RedisServer, until } from "./server.js";
+
+type Run = (script: Script, keys: string[], args: string[], onLate?: (reply: unknown) => void) => Promise<unknown>;
+
+/** Runs scripts on `client`, as promises. */
+function runner(client: RedisClient, deadlineMs: number): Run {
+  const send = connection(client, deadlineMs);
+  return (script, keys, args, onLate) =>
+    new Promise((resolve, reject) => send(script, keys, args, resolve, reject, onLate));
+}
 
 const count = script("return { redis.call('INCRBY', KEYS[1], ARGV[1]), 'so many' }");
 
@@ -23,7 +32,7 @@ describe.skipIf(!redisBinary)("a connection", () => {
       await server.ask("CONFIG RESETSTAT");
       const { client, close } = await clients[name](server.port);
       try {
-        const { run } = connection(client, 5000);
+        const run = runner(client, 5000);
         for (let i = 1; i <= 3; i++) expect(await run(count, [`{${name}}`], ["2"])).toEqual([2 * i, "so many"]);
         const stats = await server.ask("INFO commandstats");
         expect(stats).toMatch(/cmdstat_eval:calls=1,/);
@@ -36,7 +45,7 @@ describe.skipIf(!redisBinary)("a connection", () => {
     it("rejects with what the server says", async () => {
       const { client, close } = await clients[name](server.port);
       try {
-        await expect(connection(client, 5000).run(script("return redis.error_reply('ERR no such luck')"), ["k"], []))
+        await expect(runner(client, 5000)(script("return redis.error_reply('ERR no such luck')"), ["k"], []))
           .rejects.toThrow("no such luck");
       } finally {
         await close();
@@ -47,7 +56,7 @@ describe.skipIf(!redisBinary)("a connection", () => {
       const { client, close } = await clients[name](server.port);
       try {
         const late: unknown[] = [];
-        const { run } = connection(client, 100);
+        const run = runner(client, 100);
         await run(count, [`{late ${name}}`], ["1"]);
         server.pause();
         try {

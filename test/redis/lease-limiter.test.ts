@@ -50,7 +50,8 @@ async function start(
 async function leftInRedis(prefix: string, { rate, burst }: LeasedOptions, key?: Key): Promise<number> {
   const { client, close } = await clients.ioredis(server.port);
   const redis = RedisSluice.create({ client, onFailure: "closed", prefix, deadlineMs: 5000 });
-  const { remaining } = await redis.tokenBucket("it", { rate, burst }).peek(key);
+  const limiter = redis.tokenBucket("it", { rate, burst });
+  const { remaining } = await (key === undefined ? limiter.global.peek() : limiter.peek(key));
   await redis.close();
   await close();
   return remaining;
@@ -115,8 +116,7 @@ describe.skipIf(!redisBinary)("a leased limiter", () => {
   it("tells apart all keys that a table tells apart, and shares buckets with the limiter that always asks", async () => {
     const limit = { rate: 0.1, burst: 20 };
     const { limiter, redis } = await start(limit);
-    const keys: (Key | undefined)[] = [
-      undefined,
+    const keys: Key[] = [
       "",
       "1",
       1,
@@ -127,9 +127,12 @@ describe.skipIf(!redisBinary)("a leased limiter", () => {
       2n ** 70n,
       "x".repeat(1_000_000),
     ];
+    const strict = redis.tokenBucket("it", limit);
+    expect((await limiter.global.consume(10)).allowed).toBe(true);
+    expect(await strict.global.consume(10)).toMatchObject({ allowed: true, remaining: 0 });
     for (const key of keys) {
       expect((await limiter.consume(key, 10)).allowed).toBe(true);
-      expect(await redis.tokenBucket("it", limit).consume(key, 10), String(key).slice(0, 10)).toMatchObject({
+      expect(await strict.consume(key, 10), String(key).slice(0, 10)).toMatchObject({
         allowed: true,
         remaining: 0,
       });

@@ -34,7 +34,7 @@ async function create(options: Partial<RedisSluiceOptions> = {}, name = "ioredis
 }
 
 /** A bucket of one token that comes back only in an hour, and is used up. */
-async function usedUp(redis: RedisSluice, key?: string): Promise<RedisLimiter> {
+async function usedUp(redis: RedisSluice, key: string): Promise<RedisLimiter> {
   const limiter = redis.tokenBucket("hourly", { rate: 1 / 3600, burst: 1 });
   expect(await limiter.allow(key)).toBe(true);
   return limiter;
@@ -197,7 +197,7 @@ describe.skipIf(!redisBinary)("a limiter in Redis", () => {
     it("in order, over two clients, and no sooner than the rate lets", async () => {
       const prefix = `wait${made++}`;
       const [one, two] = [await create({ prefix }), await create({ prefix }, "node-redis")];
-      const limiters = [one, two].map((redis) => redis.leakyBucket("it", { rate: 50, queue: 20 }));
+      const limiters = [one, two].map((redis) => redis.leakyBucket("it", { rate: 20, queue: 20 }));
       await limiters[0].allow("alice");
       const began = performance.now();
       const order: number[] = [];
@@ -209,7 +209,7 @@ describe.skipIf(!redisBinary)("a limiter in Redis", () => {
       }
       await Promise.all(waits);
       expect(order).toEqual([0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
-      expect(performance.now() - began).toBeGreaterThanOrEqual(180);
+      expect(performance.now() - began).toBeGreaterThanOrEqual(480);
     });
 
     it("that are aborted give their turns to those behind, and the last turn back", async () => {
@@ -332,6 +332,7 @@ describe("RedisSluice.create", () => {
     ["\"share\" expected a number above 0 and up to 1, got 0", { share: 0, local: sluice }, RangeError],
     ["\"share\" expected", { share: 1.1 }, RangeError],
     ["\"client\" expected", { client: {} }, TypeError],
+    ["\"options\" has no option \"deadline\"; did you mean \"deadlineMs\"?", { deadline: 5 }, TypeError],
   ])("refuses %s", (message, wrong, type) => {
     const options = { ...good, ...wrong } as RedisSluiceOptions;
     expect(() => RedisSluice.create(options)).toThrow(type);
@@ -348,6 +349,44 @@ describe("RedisSluice.create", () => {
     );
     expect(() => redis.fixedWindow("it", { limit: 5, windowMs: 1000 })).toThrow(
       expect.objectContaining({ code: "ERR_SLUICE_POLICY_EXISTS" }),
+    );
+  });
+
+  it("refuses a missing key, and says where the bucket without one is", async () => {
+    const redis = RedisSluice.create({ ...good, local: sluice });
+    const missing = undefined as unknown as string;
+    const message = "\"key\" expected a string, number, bigint or Uint8Array, got undefined; "
+      + "the one bucket without a key is limiter.global";
+    const limiter = redis.tokenBucket("it", { rate: 1, burst: 5 });
+    for (const call of ["allow", "consume", "peek", "reserve", "wait", "refund", "charge", "reset"] as const) {
+      await expect(limiter[call](missing), call).rejects.toThrow(new TypeError(message));
+    }
+    expect(() => limiter.key(missing)).toThrow(new TypeError(message));
+    const leased = redis.leased("it", { rate: 1, burst: 5 });
+    expect(() => leased.allow(missing)).toThrow(new TypeError(message));
+    await expect(leased.consume(missing)).rejects.toThrow(new TypeError(message));
+    await expect(leased.refund(missing)).rejects.toThrow(new TypeError(message));
+  });
+
+  it("refuses options that it does not know, of every limiter and call", async () => {
+    const redis = RedisSluice.create({ ...good, local: sluice });
+    const bucket = { rate: 1, burst: 5 };
+    const window = { limit: 5, windowMs: 1000 };
+    const wrong: [string, () => unknown][] = [
+      ["shadow", () => redis.tokenBucket("it", { ...bucket, shadow: true } as never)],
+      ["tiers", () => redis.tokenBucket("it", { ...bucket, tiers: {} } as never)],
+      ["tiers", () => redis.leakyBucket("it", { ...bucket, tiers: {} } as never)],
+      ["align", () => redis.fixedWindow("it", { ...window, align: "wall" } as never)],
+      ["shadow", () => redis.slidingWindow("it", { ...window, shadow: true } as never)],
+      ["lease", () => redis.leased("it", { ...bucket, lease: 1000 } as never)],
+    ];
+    for (const [option, define] of wrong) {
+      expect(define, option).toThrow(TypeError);
+      expect(define, option).toThrow(`"options" has no option "${option}"`);
+    }
+    const limiter = redis.tokenBucket("it", bucket);
+    await expect(limiter.reserve("alice", 1, { maxWait: 1 } as never)).rejects.toThrow(
+      "\"options\" has no option \"maxWait\"; did you mean \"maxWaitMs\"?",
     );
   });
 
@@ -369,7 +408,7 @@ describe("RedisSluice.create", () => {
     expect(() => redis.tokenBucket(1 as never, { rate: 1, burst: 5 })).toThrow(TypeError);
     expect(() => redis.tokenBucket("it", null as never)).toThrow("\"options\" expected an object, got null");
     expect(() => redis.slidingWindow("it", { limit: 5, windowMs: 1000, slots: 3, log: true })).toThrow(
-      "\"slots\" expected nothing beside \"log\", got 3",
+      "\"slots\" and \"log\" exclude each other, got 3 and true",
     );
     expect(() => redis.slidingWindow("it", { limit: 5, windowMs: 0 })).toThrow("\"windowMs\" expected");
   });

@@ -1,24 +1,15 @@
-// Asks Redis, if it may be asked, and keeps count of how that goes. Nothing
-// here rejects: no answer is undefined, and the failure policy's to deal with.
+// Calls to Redis behind the breaker, and counts of how they go. A call never
+// rejects because of Redis: without an answer it resolves to undefined, and the
+// caller then applies `onFailure`.
 
 import type { Script } from "../scripts/script.js";
 import type { Breaker } from "./breaker.js";
-import type { Connection } from "./connection.js";
+import type { Send } from "./connection.js";
 
-/** Answers of a script: see lua.ts. */
-export type Reply = readonly [
-  granted: number,
-  left: number,
-  waitUs: number,
-  fullUs: number,
-  limitIndex: number,
-  act?: string,
-];
-
-export interface GuardCounts {
+export interface CallCounts {
   /** Calls that Redis did not answer in time, or answered with an error. */
   failures: number;
-  /** Calls that were not made, since Redis had been given up. */
+  /** Calls that were not made, because Redis had been given up. */
   skipped: number;
   /** Answers that came after their deadline. */
   late: number;
@@ -31,35 +22,30 @@ function isAboutTheKey(error: unknown): boolean {
   return error instanceof Error && /^ERR|WRONGTYPE|ResponseError/.test(error.message) && !refusals.test(error.message);
 }
 
-/** What a server that is not well says of it; before Redis 7 in the midst of an ERR about the script. */
+/** What a server that is not well says of itself; before Redis 7 in the midst of an ERR about the script. */
 const refusals =
   /OOM|READONLY|MISCONF|NOREPLICAS|MASTERDOWN|CLUSTERDOWN|LOADING|BUSY|NOAUTH|NOPERM|permission|can't run this command/;
 
-export class Guard {
-  readonly counts: GuardCounts = { failures: 0, skipped: 0, late: 0 };
-  readonly #connection: Connection;
+export class Caller {
+  readonly counts: CallCounts = { failures: 0, skipped: 0, late: 0 };
+  readonly #send: Send;
   readonly #breaker: Breaker;
 
-  constructor(connection: Connection, breaker: Breaker) {
-    this.#connection = connection;
+  constructor(send: Send, breaker: Breaker) {
+    this.#send = send;
     this.#breaker = breaker;
   }
 
+  /** False while Redis has been given up and is only probed. */
   get isReachable(): boolean {
     return !this.#breaker.isOpen;
   }
 
   /**
-   * The script's answer, as `read` understands it; undefined if there is none.
-   * Should it come late, `onLate` is called with it.
+   * The script's answer; undefined if there is none. If it comes late, `onLate` is
+   * called with it. Rejects with ERR_SLUICE_CLOSED if the breaker's table is closed.
    */
-  ask(
-    script: Script,
-    keys: string[],
-    args: string[],
-    onLate?: (reply: unknown) => void,
-    read: (reply: unknown) => unknown = asItIs,
-  ): Promise<unknown> {
+  call(script: Script, keys: string[], args: string[], onLate?: (reply: unknown) => void): Promise<unknown> {
     const { advice } = this.#breaker;
     if (advice === "skip") {
       this.counts.skipped++;
@@ -69,7 +55,7 @@ export class Guard {
       const onReply = (reply: unknown): void => {
         try {
           if (advice === "probe") this.#breaker.recovered();
-          resolve(read(reply));
+          resolve(reply);
         } catch (closed) {
           reject(closed);
         }
@@ -85,14 +71,10 @@ export class Guard {
           reject(closed);
         }
       };
-      this.#connection.send(script, keys, args, onReply, onError, (late) => {
+      this.#send(script, keys, args, onReply, onError, (late) => {
         this.counts.late++;
-        onLate?.(read(late));
+        onLate?.(late);
       });
     });
   }
-}
-
-function asItIs(reply: unknown): unknown {
-  return reply;
 }

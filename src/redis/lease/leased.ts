@@ -1,5 +1,5 @@
 // What a user holds of a limiter whose tokens are leased: nearly every decision
-// is made in this process's own table, and Redis hears of many at once.
+// is made in this process's own table, and Redis is asked for many tokens at once.
 
 import type { Clock } from "../../engine/clock.js";
 import { checkCost, closed } from "../../engine/errors.js";
@@ -8,37 +8,69 @@ import { Counter } from "../../engine/table/counters.js";
 import type { Kernel } from "../../engine/table/kernel.js";
 import { finite, type Key } from "../../engine/table/key.js";
 import type { Table } from "../../engine/table/table.js";
+import type { RedisLimiterStats } from "../buckets.js";
 import { decisionWithout, type RedisDecision } from "../connection/fallback.js";
+import { noKey } from "../key.js";
 import type { RedisLimit } from "../kinds.js";
-import { RedisLimiter, type RedisLimiterStats } from "../limiter.js";
+import { type RedisLimiter, redisLimiter } from "../limiter.js";
 import type { RedisPolicy } from "../policy.js";
 import { ignoreClosed, type LeaseCounts, Leases } from "./leases.js";
 
+/** Options of `redis.leased()`. */
 export interface LeasedOptions {
   /** Tokens per second: above 0 and finite; the burst refills within 20 years. */
   rate: number;
   /** Most tokens at once, an integer from 0 to 2^31-1. */
   burst: number;
   /**
-   * Longest time from when Redis lets a token go until it is spent, ms: up to
-   * 600,000, and so long that Redis can be asked meanwhile, see `LEAST_LEASE_MS`;
-   * 1000 by default. In any time W at most burst + rate x (W + leaseMs) pass, over
-   * all processes.
+   * Longest time from when Redis lets a token go until it is spent, ms: an integer
+   * from 3 x (deadlineMs + 20), so that Redis can be asked meanwhile, to 600,000; 1000
+   * by default. In any time W at most burst + rate x (W + leaseMs) pass, over all
+   * processes.
    */
   leaseMs?: number;
 }
 
+/** Counts: of decisions by all threads of the process, of all else by this one. */
 export interface LeasedStats extends Omit<RedisLimiterStats, "gaveBack">, LeaseCounts {}
 
-/** How long a caller waits for what another thread asks, before it looks again, ms. */
+/** A leased limiter's one bucket without a key. */
+export interface LeasedGlobal {
+  /** As `LeasedLimiter.allow`. */
+  allow(cost?: number): boolean;
+  /** As `LeasedLimiter.consume`. */
+  consume(cost?: number): Promise<RedisDecision>;
+  /** As `LeasedLimiter.refund`. */
+  refund(cost?: number, taken?: { readonly degraded?: boolean }): Promise<boolean>;
+}
+
+/** How long a caller waits for what another thread asks for, before it looks again, ms. */
 const LOOK_MS = 1;
 
+/** Makes the leased limiter of a policy. */
+export let leasedLimiter: (policy: Policy, redis: RedisPolicy, leaseMs: number) => LeasedLimiter;
+
 /**
- * Limits many keys by one token bucket each, for all processes that share a
- * Redis, out of tokens that this process leases ahead. The buckets are those of
- * `redis.tokenBucket()` of the same name, rate and burst.
+ * Limits many keys by one token bucket each, for all processes that share a Redis,
+ * out of tokens that this process leases ahead. Made by `redis.leased()`. The buckets
+ * are those of `redis.tokenBucket()` of the same name, rate and burst.
+ *
+ * A key is a string, a finite number, a bigint or a Uint8Array; the one bucket
+ * without a key is `global`. Costs are integers from 0 to 2^31-1, 1 by default.
+ * Methods throw or reject with RangeError or TypeError for a wrong argument, and
+ * all but `refund` with ERR_SLUICE_CLOSED after `close()`.
  */
 export class LeasedLimiter {
+  static {
+    leasedLimiter = (policy, redis, leaseMs) => new LeasedLimiter(policy, redis, leaseMs);
+  }
+
+  /** The policy's one global bucket, shared by all processes. */
+  readonly global: LeasedGlobal = {
+    allow: (cost) => this.#allow(undefined, cost),
+    consume: (cost) => this.#consume(undefined, cost),
+    refund: (cost, taken) => this.#strict.global.refund(cost, taken),
+  };
   readonly #policy: Policy;
   readonly #redis: RedisPolicy;
   readonly #leases: Leases;
@@ -55,13 +87,12 @@ export class LeasedLimiter {
   #degraded = 0;
   #isClosed = false;
 
-  /** Made by `redis.leased()`. */
-  constructor(policy: Policy, redis: RedisPolicy, leaseMs: number) {
+  private constructor(policy: Policy, redis: RedisPolicy, leaseMs: number) {
     const { table, burst, record } = policy;
     this.#policy = policy;
     this.#redis = redis;
     this.#leases = new Leases(policy, redis, leaseMs);
-    this.#strict = new RedisLimiter(redis);
+    this.#strict = redisLimiter(redis);
     this.#table = table;
     this.#kernel = table.kernel;
     this.#clock = table.clock;
@@ -73,6 +104,7 @@ export class LeasedLimiter {
     this.#mayPassWithout = redis.failure.policy !== "closed";
   }
 
+  /** The name that it was made with. */
   get name(): string {
     return this.#redis.name;
   }
@@ -82,14 +114,7 @@ export class LeasedLimiter {
     return this.#redis.kind.limits;
   }
 
-  /** The policy's one global bucket: the same without a key. */
-  readonly global = {
-    consume: (cost = 1): Promise<RedisDecision> => this.consume(undefined, cost),
-    refund: (cost = 1, taken?: { readonly degraded?: boolean }): Promise<boolean> =>
-      this.refund(undefined, cost, taken),
-  };
-
-  /** Counts of this thread. */
+  /** Counts of decisions by all threads of the process, and of the leases of this one. */
   stats(): LeasedStats {
     return {
       allowed: this.#allowed.value,
@@ -104,22 +129,33 @@ export class LeasedLimiter {
    * none, it asks Redis for more in the background: so the first call for a key is
    * refused. `consume` waits for the answer.
    */
-  allow(key?: Key, cost = 1): boolean {
+  allow(key: Key, cost = 1): boolean {
+    if (key === undefined) throw noKey(key);
+    return this.#allow(key, cost);
+  }
+
+  #allow(key: Key | undefined, cost = 1): boolean {
     if (typeof cost !== "number" || (cost | 0) !== cost || cost < 0) checkCost(cost);
     if (this.#isClosed) throw closed();
     const answer = this.#take(key, cost, 1);
     if (answer === 1) return true;
     if (answer >= this.#asks) this.#askAhead(key, answer > this.#asks ? 1 : cost);
     return answer > this.#asks
-      || (this.#mayPassWithout && !this.#redis.guard.isReachable && this.#passesWithout(key, cost));
+      || (this.#mayPassWithout && !this.#redis.caller.isReachable && this.#passesWithout(key, cost));
   }
 
   /**
-   * Takes `cost` tokens of `key`; if too few are leased, asks Redis and waits for
-   * its answer. Of a refusal `retryAfterMs` says when it is worth asking again,
-   * and `remaining` counts what is leased here. Never rejects because Redis cannot be asked.
+   * Takes `cost` tokens of `key`; if too few are leased, asks Redis and waits for its
+   * answer. Of a refusal, `retryAfterMs` says when it is worth asking again, and
+   * `remaining` counts what is leased here. Never rejects because Redis cannot be
+   * asked: then `onFailure` decides.
    */
-  async consume(key?: Key, cost = 1): Promise<RedisDecision> {
+  async consume(key: Key, cost = 1): Promise<RedisDecision> {
+    if (key === undefined) throw noKey(key);
+    return this.#consume(key, cost);
+  }
+
+  async #consume(key: Key | undefined, cost = 1): Promise<RedisDecision> {
     checkCost(cost);
     if (this.#isClosed) throw closed();
     if (cost > this.#burst) return this.#counted(key, false, Infinity);
@@ -141,11 +177,11 @@ export class LeasedLimiter {
         const retryAfterMs = await this.#others(id, key);
         if (this.#isClosed) throw closed();
         if (retryAfterMs > 0) {
-          return this.#redis.guard.isReachable
+          return this.#redis.caller.isReachable
             ? this.#counted(key, false, retryAfterMs)
             : this.#without(key, cost);
         }
-        // Nobody asks and nobody was told to wait, twice over: the table is full.
+        // No thread asks and there is no pause, twice over: the table is full.
         if (retryAfterMs < 0 && ++misses > 1) return this.#counted(key, false, LOOK_MS);
         answer = this.#take(key, cost, 0);
       }
@@ -156,17 +192,18 @@ export class LeasedLimiter {
     return this.#decision(key, true, 0);
   }
 
-  /** Gives `cost` tokens back to the bucket in Redis, at most up to the burst; see `RedisLimiter.refund`. */
-  refund(key?: Key, cost = 1, taken?: { readonly degraded?: boolean }): Promise<boolean> {
+  /** Gives `cost` tokens back to the bucket in Redis, at most up to the burst; see `RedisKeyedLimiter.refund`. */
+  refund(key: Key, cost = 1, taken?: { readonly degraded?: boolean }): Promise<boolean> {
     return this.#strict.refund(key, cost, taken);
   }
 
-  /** Gives back to Redis what is leased by this thread and left. Whoever calls from now on gets ERR_SLUICE_CLOSED. */
+  /** Gives back to Redis what this thread leased and has left. Later calls get ERR_SLUICE_CLOSED, except refunds. */
   async close(): Promise<void> {
     this.#isClosed = true;
     await this.#leases.close();
   }
 
+  /** `close()`. */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.close();
   }
@@ -188,12 +225,12 @@ export class LeasedLimiter {
     return this.#kernel.take(this.#record, this.#leases.select(key), cost, countsRefusal, this.#clock.mark());
   }
 
-  /** Asks while others go on: call it right after the kernel said so. */
+  /** Asks in the background: call it right after the kernel said so. */
   #askAhead(key: Key | undefined, least: number): void {
     this.#leases.ask(this.#leases.idOf(key), key, least, 0).catch(ignoreClosed);
   }
 
-  /** Waits for whoever asks about a key just now. ms until it is worth asking again, if nobody does since Redis had too little; 0 if somebody asked; -1 if nobody does. */
+  /** Waits for the thread that asks about a key just now. ms until it is worth asking again, if Redis had too little; 0 if a thread asked; -1 if none does. */
   async #others(id: string, key: Key | undefined): Promise<number> {
     const underWay = this.#leases.underWay(id);
     if (underWay) {
@@ -230,7 +267,9 @@ export class LeasedLimiter {
   }
 
   #without(key: Key | undefined, cost: number): RedisDecision {
-    const decision = decisionWithout(this.#redis, key, cost, true);
+    const { standIn } = this.#redis;
+    const keyed = key === undefined ? standIn?.global : standIn?.key(key);
+    const decision = decisionWithout(this.#redis, keyed, cost, true);
     this.#degraded++;
     this.#count(decision.allowed);
     return decision;

@@ -9,7 +9,7 @@ import { type Key, putKey } from "../../engine/table/key.js";
 import type { Table } from "../../engine/table/table.js";
 import { redisKeys } from "../key.js";
 import type { RedisPolicy } from "../policy.js";
-import { leaseScript } from "../scripts/lease-script.js";
+import { leaseScript, returnScript } from "../scripts/lease.js";
 import { isShort, type LastLease, leasePause, type LeasePlan, leasePlan, leaseSize } from "./lease-size.js";
 
 /** Answers of the lease script. */
@@ -66,7 +66,7 @@ export class Leases {
 
   idOf(key: Key | undefined): string {
     const { prefix, kind, name } = this.#redis;
-    return redisKeys(prefix, kind.letter, name, key, 1)[0];
+    return redisKeys(prefix, kind.letter, name, key, key === undefined, 1)[0];
   }
 
   /** The kernel's mode for a key, which is the scratch's from now on. */
@@ -109,13 +109,12 @@ export class Leases {
       return Promise.resolve([0, 0, pauseMs * 1000, ""]);
     }
     const need = Math.max(least, this.#waiting.get(id) ?? 0);
-    const most = Math.max(
-      need,
-      Math.min(leaseSize(last, this.#plan), Number(this.#table.kernel.wide.LEASE_MAX_TOKENS)),
-    );
-    const asking = this.#call(
-      id,
-      ["lease", String(least), String(most), String(need)],
+    const most = Math.max(need, Math.min(leaseSize(last, this.#plan), Number(this.#table.kernel.wide.LEASE_MAX_TOKENS)));
+    const { caller, kind } = this.#redis;
+    const asking = caller.call(
+      leaseScript,
+      [id],
+      [String(least), String(most), String(need), ...kind.scripts.numbers],
       (late) => void this.#giveBack(id, (late as Grant)[0], (late as Grant)[3]).catch(ignoreClosed),
     ).then(async (reply) => {
       const grant = reply as Grant | undefined;
@@ -128,7 +127,7 @@ export class Leases {
       } else {
         const { lifeMs, periodMs } = this.#plan;
         // While Redis is given up, the failure policy decides until it is time to try again.
-        if (this.#redis.guard.isReachable) this.#deposit(key, 0, this.#clock.now() + lifeMs - periodMs, 0);
+        if (this.#redis.caller.isReachable) this.#deposit(key, 0, this.#clock.now() + lifeMs - periodMs, 0);
         else this.#deposit(key, 0, this.#clock.now() + periodMs, this.#table.at.LEASE_PAUSE);
       }
       return grant;
@@ -146,19 +145,6 @@ export class Leases {
   #count([leased]: Grant): void {
     this.counts.leases++;
     this.counts.leased += leased;
-  }
-
-  #call(id: string, args: string[], onLate?: (reply: unknown) => void): Promise<unknown> {
-    const { guard, kind } = this.#redis;
-    const [operation, tokens, most, act = ""] = args;
-    return guard.ask(leaseScript, [id, `${id}:back`], [
-      operation,
-      tokens,
-      most,
-      act,
-      ...kind.numbers,
-      String(this.#leaseMs * 1000),
-    ], onLate);
   }
 
   #settle(
@@ -205,7 +191,13 @@ export class Leases {
 
   async #giveBack(id: string, tokens: number, stamp: string): Promise<void> {
     if (tokens <= 0) return;
-    const returned = await this.#call(id, ["give back", String(tokens), "0", stamp]);
+    const { caller, kind } = this.#redis;
+    const lifeUs = this.#leaseMs * 1000;
+    const returned = await caller.call(
+      returnScript,
+      [id, `${id}:back`],
+      [String(tokens), stamp, String(lifeUs), ...kind.scripts.numbers],
+    );
     if (typeof returned === "number") this.counts.returned += returned;
   }
 

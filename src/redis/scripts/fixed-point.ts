@@ -8,12 +8,12 @@
 import { unexpected } from "../../engine/errors.js";
 
 /** Units that a full bucket may be away from an empty one, and that debts and reservations may reach ahead. */
-export const MOST_UNITS = 2 ** 50;
-const MOST_DIGITS = 12;
+export const MAX_UNITS = 2 ** 50;
+const MAX_DIGITS = 12;
 /** An interval of so many units is within a millionth of the rate. */
 const FINE_UNITS = 1e6;
 /** Words stay positive and keep their 16 digits: none lies before 2006. */
-const MOST_REFILL_US = 20 * 366 * 86_400 * 1e6;
+const MAX_REFILL_US = 20 * 366 * 86_400 * 1e6;
 
 export interface FixedPoint {
   /** Units a token. Rounded up, so that no more than the rate is ever admitted, unless the double nearest to it is whole. */
@@ -26,7 +26,7 @@ export interface FixedPoint {
 export function fixedPoint(rate: number, burst: number): FixedPoint {
   const microseconds = 1e6 / rate;
   const tokens = Math.max(1, burst);
-  if (!(rate > 0 && rate < Infinity && microseconds * tokens <= MOST_REFILL_US)) {
+  if (!(rate > 0 && rate < Infinity && microseconds * tokens <= MAX_REFILL_US)) {
     throw unexpected(
       "rate",
       `a finite number of tokens per second that refills the burst of ${burst} within 20 years, since every key in Redis expires`,
@@ -38,8 +38,8 @@ export function fixedPoint(rate: number, burst: number): FixedPoint {
     const units = microseconds * 10 ** digits;
     const whole = Math.round(units);
     const isWhole = Math.abs(units - whole) <= units * 2 ** -50;
-    const isFine = units >= FINE_UNITS || digits === MOST_DIGITS;
-    if (isWhole || isFine || Math.ceil(units * 10) * tokens > MOST_UNITS) {
+    const isFine = units >= FINE_UNITS || digits === MAX_DIGITS;
+    if (isWhole || isFine || Math.ceil(units * 10) * tokens > MAX_UNITS) {
       return { interval: isWhole ? whole : Math.ceil(units), digits };
     }
     digits++;

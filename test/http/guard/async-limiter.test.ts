@@ -272,7 +272,7 @@ describe.skipIf(!redisBinary)("a guard with limiters of Redis", () => {
       left += (await strict.tokenBucket("user", { ...SLOW, burst: 40 }).peek(key)).remaining;
     }
     expect(left).toBe(80 - 50);
-    expect((await strict.tokenBucket("everybody", { ...SLOW, burst: 50 }).peek()).remaining).toBe(0);
+    expect((await strict.tokenBucket("everybody", { ...SLOW, burst: 50 }).global.peek()).remaining).toBe(0);
   });
 
   it("answers 503 while Redis is away under onFailure closed, and limits again when it is back", async () => {
@@ -313,8 +313,8 @@ describe.skipIf(!redisBinary)("a guard with limiters of Redis", () => {
     await server.kill();
     expect([(await ask()).allowed, (await ask()).allowed, (await ask()).policy]).toEqual([true, false, "everybody"]);
     await server.restart();
-    expect((await limiters[0].peek()).remaining).toBe(4);
+    expect((await limiters[0].global.peek()).remaining).toBe(4);
     // Redis took nothing.
-    expect((await (await create()).tokenBucket("user", { ...SLOW, burst: 5 }).peek()).remaining).toBe(5);
+    expect((await (await create()).tokenBucket("user", { ...SLOW, burst: 5 }).global.peek()).remaining).toBe(5);
   });
 });
