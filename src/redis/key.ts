@@ -1,7 +1,6 @@
-// Keys as Redis has them: `sluice:b{user:alice}`. The kind before the brace says
-// what sort of word it holds, so that a limiter may become another kind under
-// its name. The braces are the hash tag, by which a cluster places it: all that
-// one decision touches has the same.
+// Keys in Redis: `sluice:b{user:alice}`. The kind before the brace says what the key
+// stores, so a limiter may become another kind under its name. The braces are the
+// hash tag, by which a cluster places the key: all keys of one decision have the same.
 
 import { createHash } from "node:crypto";
 import { shown } from "../engine/errors.js";

@@ -21,9 +21,9 @@ export type RedisLeakyBucketOptions = LeakyLimits;
 /** Windows begin at multiples of their length on the server's clock (UTC). */
 export type RedisFixedWindowOptions = WindowLimits;
 export interface RedisSlidingWindowOptions extends WindowLimits {
-  /** Counts in so many time slots, 1 to 12, and never lets more than `limit` pass in any `windowMs`. */
+  /** Counts in this many time slots, 1 to 12, and never lets more than `limit` pass in any `windowMs`. */
   slots?: number;
-  /** Remembers every call: exact to the microsecond, at about 80 bytes a call. */
+  /** Stores every call: exact to the microsecond, at about 95 bytes a call. */
   log?: boolean;
 }
 

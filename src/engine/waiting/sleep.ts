@@ -13,7 +13,7 @@ export interface Claim {
   readonly delayMs: number;
 }
 
-/** Throws ERR_SLUICE_MAIN_THREAD in the main thread. */
+/** Throws ERR_SLUICE_MAIN_THREAD on the main thread. */
 export function checkMayBlock(): void {
   if (isMainThread) {
     throw new SluiceError(
@@ -39,7 +39,7 @@ export function blockUntil(
   const deadlineMs = nowMs + timeoutMs;
   const most = clock.kind === "manual" ? 1 : LONGEST_SLEEP_MS;
   let dueAtMs = nowMs + delayMs;
-  // It looks again now and then, and at the end, for the rate or a manual clock may have moved.
+  // Look again now and then, and at the end: the rate or a manual clock may have changed.
   for (;;) {
     nowMs = clock.now();
     const known = bucket.untilDue(dueAt, nowMs);
@@ -64,14 +64,14 @@ export function sleepUntil(table: Table, untilMs: number, signal: AbortSignal | 
     const { clock } = table;
     let timer: NodeJS.Timeout | undefined;
     let stopListening: (() => void) | undefined;
-    const stopMinding = table.onClose(() => {
+    const stopWatching = table.onClose(() => {
       end();
       reject(closed());
     });
     const end = (): void => {
       clearTimeout(timer);
       stopListening?.();
-      stopMinding();
+      stopWatching();
       signal?.removeEventListener("abort", onAbort);
     };
     const onAbort = (): void => {
@@ -93,7 +93,7 @@ export function sleepUntil(table: Table, untilMs: number, signal: AbortSignal | 
   });
 }
 
-/** Longest sleep, ms: so often a waiter looks whether another thread changed the rate. */
+/** Longest sleep, ms: at least this often, a waiter looks whether another thread changed the rate. */
 const LONGEST_SLEEP_MS = 1000;
 /** The same under a manual clock that another thread moves. */
 const MANUAL_SLEEP_MS = 5;

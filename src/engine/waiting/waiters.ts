@@ -1,7 +1,7 @@
 // The waiters of a policy in a table: see turns.ts.
 //
-// All dueAts are of one scale, the last that was looked at: when the policy
-// has another, every dueAt is translated before anything else happens.
+// All dueAts are in one scale, the last that was seen. When the policy has another,
+// every dueAt is rescaled before anything else happens.
 
 import { type Bucket, cancelReserved, type KeyWords, untilDue } from "../bucket/bucket.js";
 import { closed } from "../errors.js";
@@ -42,7 +42,7 @@ export class Waiters extends Turns<Taken> {
     signal: AbortSignal | undefined,
   ): Promise<void> {
     this.refresh();
-    // Of a claim from another scale only the time is known.
+    // Of a claim in an older scale only the time may be known.
     const dueAt = claimed.scale === this.#scale ? claimed : bucket.untilDue(claimed, nowMs)?.dueAt;
     const { dueAtLow = 0, dueAtHigh = 0, taken } = dueAt ?? {};
     return this.enqueue(
@@ -66,7 +66,7 @@ export class Waiters extends Turns<Taken> {
       const nowMs = policy.table.clock.now();
       const dueAt = { dueAtLow: queue.dueAtLow[row], dueAtHigh: queue.dueAtHigh[row], scale, taken: undefined };
       const known = this.#isKnown(row) ? untilDue(policy, dueAt, nowMs) : undefined;
-      // If its scale is too long ago to tell, the time stands that was last known.
+      // If its scale is too old, the last known time stands.
       if (known) queue.dueAtMs[row] = nowMs + known.ns / 1e6;
       queue.dueAtLow[row] = known?.dueAt.dueAtLow ?? 0;
       queue.dueAtHigh[row] = known?.dueAt.dueAtHigh ?? 0;

@@ -1,6 +1,5 @@
-// The clients that may be handed in, told apart by the methods they have:
-// node-redis, ioredis, iovalkey and Valkey GLIDE, each for one server or for a
-// cluster. None of them is imported.
+// The clients that users may pass, recognised by their methods: node-redis, ioredis,
+// iovalkey and Valkey GLIDE, each for one server or for a cluster. None is imported.
 
 import { shown } from "../../engine/errors.js";
 
@@ -21,10 +20,10 @@ export interface GlideClient {
   customCommand(command: string[]): Promise<unknown>;
 }
 
-/** A connected client of one of these libraries. It stays the caller's: to connect, to listen to its 'error' events, to close. */
+/** A connected client of one of these libraries. The caller connects it, listens to its 'error' events and closes it. */
 export type RedisClient = NodeRedisClient | IoredisClient | GlideClient;
 
-/** How a client is asked to run a script: by its digest, or by its source. */
+/** How a client runs a script: by its digest, or by its source. */
 export interface ScriptCalls {
   bySha(sha: string, keys: string[], args: string[]): Promise<unknown>;
   bySource(source: string, keys: string[], args: string[]): Promise<unknown>;
@@ -34,12 +33,12 @@ function has<Method extends string>(client: object, method: Method): client is R
   return typeof (client as Record<string, unknown>)[method] === "function";
 }
 
-/** A client of node-redis for one server: its sendCommand takes 2 us a call less than its evalSha. Those for many servers want more than the command. */
+/** A client of node-redis for one server: its sendCommand is 2 us a call faster than its evalSha. Clients for several servers need more than the command. */
 function isPlain(client: object): client is { sendCommand(command: string[]): Promise<unknown> } {
   return "isPubSubActive" in client && has(client, "sendCommand");
 }
 
-/** The script calls of `client`. Throws TypeError if it is none of the clients known. */
+/** The script calls of `client`. Throws TypeError for an unknown client. */
 export function scriptCalls(client: RedisClient): ScriptCalls {
   if (typeof client === "object" && client !== null) {
     if (has(client, "evalSha")) {

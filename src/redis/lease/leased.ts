@@ -31,7 +31,7 @@ export interface LeasedOptions {
   leaseMs?: number;
 }
 
-/** Counts: of decisions by all threads of the process, of all else by this one. */
+/** Counts of one thread. */
 export interface LeasedStats extends Omit<RedisLimiterStats, "gaveBack">, LeaseCounts {}
 
 /** A leased limiter's one bucket without a key. */
@@ -114,7 +114,7 @@ export class LeasedLimiter {
     return this.#redis.kind.limits;
   }
 
-  /** Counts of decisions by all threads of the process, and of the leases of this one. */
+  /** Counts of this thread. */
   stats(): LeasedStats {
     return {
       allowed: this.#allowed.value,

@@ -1,6 +1,6 @@
-// The leases of one policy, as one thread asks for them. Whether it is to ask is
-// the table's to say (assembly/lease.ts): of all threads of the process one at a
-// time asks for a key. What a lease brings goes to the table, for all of them.
+// The leases of one policy, as one thread asks for them. The table says which thread
+// asks: of all threads of the process, one at a time for a key. What a lease brings
+// goes to the table, for all of them.
 
 import type { Clock } from "../../engine/clock.js";
 import { SluiceError } from "../../engine/errors.js";
@@ -15,16 +15,16 @@ import { isShort, type LastLease, leasePause, type LeasePlan, leasePlan, leaseSi
 /** Answers of the lease script. */
 type Grant = readonly [leased: number, left: number, waitUs: number, stamp: string];
 
-/** What a clock that is kept by a ticker may be late, ms. */
+/** How late a coarse clock may be, ms. */
 const COARSE_MS = 2;
 
-/** For what nobody waits for: a table that is closed meanwhile is no error. */
+/** For calls in the background: if the table is closed meanwhile, that is not an error. */
 export function ignoreClosed(error: unknown): void {
   if (!(error instanceof SluiceError && error.code === "ERR_SLUICE_CLOSED")) throw error;
 }
 
 /** A lease that this thread brought and that has not lapsed. */
-interface Held {
+interface Lease {
   key: Key | undefined;
   leased: number;
   stamp: string;
@@ -36,7 +36,7 @@ export interface LeaseCounts {
   leases: number;
   /** Tokens that they brought. */
   leased: number;
-  /** Tokens that went back unused: at the end, or since the answer was late. */
+  /** Tokens that went back unused: at the end, or because the answer was late. */
   returned: number;
 }
 
@@ -50,9 +50,9 @@ export class Leases {
   readonly #leaseMs: number;
   /** Tokens that callers of this thread wait for, by key in Redis. */
   readonly #waiting = new Map<string, number>();
-  /** By key in Redis, what is under way in this thread. */
+  /** Calls under way in this thread, by key in Redis. */
   readonly #asking = new Map<string, Promise<unknown>>();
-  readonly #held = new Map<string, Held>();
+  readonly #brought = new Map<string, Lease>();
   #isClosed = false;
 
   constructor(policy: Policy, redis: RedisPolicy, leaseMs: number) {
@@ -69,14 +69,14 @@ export class Leases {
     return redisKeys(prefix, kind.letter, name, key, key === undefined, 1)[0];
   }
 
-  /** The kernel's mode for a key, which is the scratch's from now on. */
+  /** Puts a key in the scratch; returns the kernel's mode for it. */
   select(key: Key | undefined): number {
     if (key === undefined) return this.#table.at.GLOBAL;
     putKey(this.#table, this.#policy.record, key);
     return 0;
   }
 
-  /** What the kernel just left in the scratch about a key's last deposit: it had so many tokens, and less than twice as many. */
+  /** What the kernel just left in the scratch about a key's last deposit. It had at least `had` tokens, and less than twice as many. */
   get last(): LastLease {
     const { tokens, remaining, resetNs, retryNs } = this.#table.scratch;
     return { had: tokens, left: remaining, untilEndMs: resetNs / 1e6, wasShort: retryNs === 1 };
@@ -89,16 +89,17 @@ export class Leases {
     else this.#waiting.delete(id);
   }
 
-  /** What this thread asks for just now about a key. */
+  /** This thread's call for a lease of a key that is under way. */
   underWay(id: string): Promise<unknown> | undefined {
     return this.#asking.get(id);
   }
 
   /**
-   * Asks Redis for at least `least`, of which `spent` is the caller's own at once,
-   * and deposits the rest: for whoever just got the key's flag, which goes back.
-   * The grant; undefined if Redis cannot be asked. If the last lease was short and
-   * is less than a period old, nobody is asked: all have to wait for the rest of it.
+   * Asks Redis for at least `least` tokens, of which the caller spends `spent` at once,
+   * and deposits the rest, which clears the key's flag: only the thread that got the
+   * flag may call this. Resolves to the grant; to undefined if Redis cannot be asked.
+   * If the last lease was short and is less than a period old, Redis is not asked: all
+   * callers have to wait for the rest of the period.
    */
   ask(id: string, key: Key | undefined, least: number, spent: number): Promise<Grant | undefined> {
     const sentMs = this.#clock.now();
@@ -109,7 +110,10 @@ export class Leases {
       return Promise.resolve([0, 0, pauseMs * 1000, ""]);
     }
     const need = Math.max(least, this.#waiting.get(id) ?? 0);
-    const most = Math.max(need, Math.min(leaseSize(last, this.#plan), Number(this.#table.kernel.wide.LEASE_MAX_TOKENS)));
+    const most = Math.max(
+      need,
+      Math.min(leaseSize(last, this.#plan), Number(this.#table.kernel.wide.LEASE_MAX_TOKENS)),
+    );
     const { caller, kind } = this.#redis;
     const asking = caller.call(
       leaseScript,
@@ -123,7 +127,7 @@ export class Leases {
       if (this.#isClosed) {
         if (grant) await this.#giveBack(id, grant[0], grant[3]);
       } else if (grant) {
-        this.#settle(id, key, grant, most, spent, sentMs);
+        this.#receive(id, key, grant, most, spent, sentMs);
       } else {
         const { lifeMs, periodMs } = this.#plan;
         // While Redis is given up, the failure policy decides until it is time to try again.
@@ -136,9 +140,9 @@ export class Leases {
     return asking;
   }
 
-  /** With the tokens that the last lease had: those of this thread's last one, if it may be that, else half-way. */
+  /** `last`, with the tokens that it had: those of this thread's last lease if it may be that one, else the middle of what is known. */
   #estimated(id: string, last: LastLease): LastLease {
-    const own = this.#held.get(id)?.leased ?? 0;
+    const own = this.#brought.get(id)?.leased ?? 0;
     return { ...last, had: own >= last.had && own < 2 * last.had ? own : Math.max(0, 1.5 * last.had - 0.5) };
   }
 
@@ -147,7 +151,7 @@ export class Leases {
     this.counts.leased += leased;
   }
 
-  #settle(
+  #receive(
     id: string,
     key: Key | undefined,
     [leased, , waitUs, stamp]: Grant,
@@ -172,7 +176,7 @@ export class Leases {
       ? this.#deposit(key, spare, endMs, isShort(leased, most, this.#plan) ? this.#table.at.LEASE_SHORT : 0)
       : 0;
     if (added < spare) this.#giveBack(id, spare - added, stamp).catch(ignoreClosed);
-    if (added > 0) this.#hold(id, { key, leased: added, stamp, untilMs: sentMs + this.#leaseMs }, nowMs);
+    if (added > 0) this.#remember(id, { key, leased: added, stamp, untilMs: sentMs + this.#leaseMs }, nowMs);
   }
 
   #deposit(key: Key | undefined, tokens: number, endMs: number, as: number): number {
@@ -180,12 +184,12 @@ export class Leases {
   }
 
   /** Remembers a lease, and forgets those that have lapsed: the oldest come first. */
-  #hold(id: string, held: Held, nowMs: number): void {
-    this.#held.delete(id);
-    this.#held.set(id, held);
-    for (const [old, { untilMs }] of this.#held) {
+  #remember(id: string, lease: Lease, nowMs: number): void {
+    this.#brought.delete(id);
+    this.#brought.set(id, lease);
+    for (const [old, { untilMs }] of this.#brought) {
       if (untilMs > nowMs) return;
-      this.#held.delete(old);
+      this.#brought.delete(old);
     }
   }
 
@@ -202,9 +206,9 @@ export class Leases {
   }
 
   /**
-   * Gives back what is left of the leases that this thread brought, those that
-   * are under way included. Of what was there before a lease the caller knows
-   * nothing, so no more goes back than the lease had.
+   * Gives back what is left of the leases that this thread brought, and of those that
+   * are under way. What was left before a lease is unknown here, so no more goes back
+   * than the lease had.
    */
   async close(): Promise<void> {
     if (this.#isClosed) return;
@@ -212,12 +216,12 @@ export class Leases {
     const { kernel } = this.#table;
     const nowMs = this.#clock.now();
     const backs: Promise<unknown>[] = [...this.#asking.values()];
-    for (const [id, { key, leased, stamp, untilMs }] of this.#held) {
+    for (const [id, { key, leased, stamp, untilMs }] of this.#brought) {
       if (untilMs <= nowMs) continue;
       const left = kernel.takeBack(this.#policy.record, this.select(key), nowMs);
       backs.push(this.#giveBack(id, Math.min(left, leased), stamp));
     }
-    this.#held.clear();
+    this.#brought.clear();
     await Promise.allSettled(backs);
   }
 }

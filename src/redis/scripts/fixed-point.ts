@@ -10,9 +10,9 @@ import { unexpected } from "../../engine/errors.js";
 /** Units that a full bucket may be away from an empty one, and that debts and reservations may reach ahead. */
 export const MAX_UNITS = 2 ** 50;
 const MAX_DIGITS = 12;
-/** An interval of so many units is within a millionth of the rate. */
+/** With an interval of at least this many units, the rate is kept to within a millionth. */
 const FINE_UNITS = 1e6;
-/** Words stay positive and keep their 16 digits: none lies before 2006. */
+/** A longer refill would put words before 2006: they must stay positive and have 16 digits. */
 const MAX_REFILL_US = 20 * 366 * 86_400 * 1e6;
 
 export interface FixedPoint {

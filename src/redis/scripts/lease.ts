@@ -14,9 +14,9 @@ import { BUCKET_NAMES, LOAD_BUCKET, STORE_BUCKET } from "./bucket.js";
 import { LUA_NOW } from "./preamble.js";
 import { script } from "./script.js";
 
-/** A lease takes at most one part in so many of what is there, */
+/** A lease takes at most what is there divided by this, */
 const SHARE = 2;
-/** if that is at least so many tokens: with fewer, no process has any to store for later. */
+/** if that is at least this many tokens; with fewer, only what is waited for. */
 const MIN_LEASE = 8;
 
 /** The bucket's numbers are the last arguments, after `count` others. */
