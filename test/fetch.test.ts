@@ -11,6 +11,7 @@ import {
   Response as UndiciResponse,
 } from "undici";
 import { afterEach, describe, expect, it, onTestFinished, vi } from "vitest";
+import type { FetchJobs } from "./fetch.worker.js";
 import { Crew, sum, until } from "./threads/crew.js";
 
 const open: Sluice[] = [];
@@ -496,13 +497,15 @@ describe("other kinds of limiters", () => {
 });
 
 describe("4 threads", { timeout: 60_000 }, () => {
+  const hire = Crew.of<FetchJobs>(new URL("./fetch.worker.ts", import.meta.url));
+
   it("share one limit, and one pause that a server asks one of them for", async () => {
     const sluice = Sluice.create({ capacity: 1000 });
     open.push(sluice);
     const limiter = sluice.tokenBucket("api", { rate: 1e-9, burst: 100 });
     const clock = new ManualClock();
     const { url, seen } = await serve(clock, [200]);
-    const crew = await Crew.hire<{ answered: number; refused: number }>(4, "fetch.js", "calls", sluice.handle, {
+    const crew = await hire(4, "calls", sluice.handle, {
       url,
       calls: 50,
     });
@@ -517,7 +520,7 @@ describe("4 threads", { timeout: 60_000 }, () => {
     const busy = await serve(clock, [429, { "retry-after": "3000" }]);
     const limited = limitedFetch(paused, { maxRetries: 0, maxRetryAfterMs: Infinity });
     await limited(busy.url);
-    const others = await Crew.hire<{ answered: number; refused: number }>(4, "fetch.js", "calls", sluice.handle, {
+    const others = await hire(4, "calls", sluice.handle, {
       url: busy.url,
       calls: 10,
       name: "paused",

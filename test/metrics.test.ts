@@ -3,6 +3,7 @@ import { Counter, Gauge, Registry } from "prom-client";
 import { ManualClock, Sluice, type SluiceOptions } from "sluice";
 import { type MetricsOptions, registerMetrics } from "sluice/metrics";
 import { afterEach, describe, expect, it, vi } from "vitest";
+import type { MetricsJobs } from "./metrics.worker.js";
 import { Crew, sum, until } from "./threads/crew.js";
 
 const open: Sluice[] = [];
@@ -215,6 +216,8 @@ describe("metrics", () => {
 });
 
 describe("metrics of 4 threads", { timeout: 60_000 }, () => {
+  const hire = Crew.of<MetricsJobs>(new URL("./metrics.worker.ts", import.meta.url));
+
   it("are read by a fifth, never decrease, and end at what the threads counted", async () => {
     const sluice = Sluice.create({ capacity: 100_000 });
     open.push(sluice);
@@ -223,12 +226,7 @@ describe("metrics of 4 threads", { timeout: 60_000 }, () => {
     sluice.tokenBucket("shadow", { rate: 0, burst: 1, shadow: true });
     const registry = new Registry();
     registerMetrics(sluice, { registry });
-    const crew = await Crew.hire<Record<"allowed" | "denied" | "cold" | "shadowed", number>>(
-      4,
-      "metrics.js",
-      "untilStopped",
-      sluice.handle,
-    );
+    const crew = await hire(4, "untilStopped", sluice.handle, {});
     crew.begin();
 
     let before = (await scrape(registry)).samples;

@@ -2,22 +2,15 @@
 import { ManualClock, Sluice } from "sluice";
 import { LeakyPool } from "sluice/pool";
 import { afterEach, describe, expect, it } from "vitest";
-import { until } from "./threads/crew.js";
+import type { Task } from "./pool.worker.js";
+import { compiled, until } from "./threads/crew.js";
 
-const filename = new URL("./workers/algorithms-task.js", import.meta.url).href;
+const filename = compiled(new URL("./pool.worker.ts", import.meta.url)).href;
 const open: { destroy?(): Promise<void>; close(): unknown }[] = [];
 
 afterEach(async () => {
   for (const each of open.splice(0).reverse()) await (each.destroy ? each.destroy() : each.close());
 });
-
-interface Task {
-  value?: unknown;
-  log?: Int32Array;
-  place?: number;
-  gate?: Int32Array;
-  error?: string;
-}
 
 function words(count: number): Int32Array {
   return new Int32Array(new SharedArrayBuffer(4 * count));

@@ -5,8 +5,10 @@ import { every, type Limiter, ManualClock, Sluice } from "sluice";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { Crew } from "../threads/crew.js";
 import { programOf } from "./gateway.js";
+import type { LoginJobs } from "./login.worker.js";
 
 const THREADS = 4;
+const hire = Crew.of<LoginJobs>(new URL("./login.worker.ts", import.meta.url));
 
 describe("1,000 logins at once in 4 threads", { timeout: 60_000 }, () => {
   it("check no more wrong passwords than the limits allow, and right ones do not count", async () => {
@@ -17,13 +19,7 @@ describe("1,000 logins at once in 4 threads", { timeout: 60_000 }, () => {
     const perAccount = sluice.tokenBucket("account", { rate: 0, burst: limit });
     const perAddress = sluice.tokenBucket("address", { rate: 0, burst: 20 });
     const tries = 40;
-    const crew = await Crew.hire<Record<string, { right: number; wrong: number }>>(
-      THREADS,
-      "login.js",
-      "logins",
-      sluice.handle,
-      { clients: 250, tries, accounts },
-    );
+    const crew = await hire(THREADS, "logins", sluice.handle, { clients: 250, tries, accounts });
     crew.begin();
     await expect.poll(() => sluice.stats().contended, { timeout: 50_000 }).toBeGreaterThan(0);
     crew.stop();

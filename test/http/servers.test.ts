@@ -9,7 +9,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Worker } from "node:worker_threads";
 import { type Limiter, ManualClock, Sluice } from "sluice";
-import { type Answer, clientAddress, type GuardOptions, type Reader } from "sluice/http";
+import { type Answer, clientAddress, type Reader } from "sluice/http";
 import { limitExpress } from "sluice/http/express";
 import { limitFastify } from "sluice/http/fastify";
 import { limitHono } from "sluice/http/hono";
@@ -17,17 +17,7 @@ import { limitNest } from "sluice/http/nest";
 import { limitHttp } from "sluice/http/node";
 import { afterEach, describe, expect, it } from "vitest";
 import { startWorker } from "../threads/crew.js";
-
-type Options = GuardOptions<any>;
-interface Server {
-  port: number;
-  close(): Promise<void>;
-}
-type Start = (how: { options: Options; route?: Options; path?: string }) => Promise<Server>;
-
-const { servers } = (await import(new URL("../workers/http-servers.js", import.meta.url).href)) as {
-  servers: Record<string, Start>;
-};
+import { type AnyOptions, servers } from "./servers.js";
 
 const cleanUp: (() => unknown)[] = [];
 
@@ -59,8 +49,8 @@ const left = (limiter: Limiter, key?: string): number =>
 
 describe.each(Object.keys(servers))("%s", (framework) => {
   async function start(
-    options: Options,
-    route?: Options,
+    options: AnyOptions,
+    route?: AnyOptions,
   ): Promise<(headers?: Record<string, string>, path?: string, method?: string, host?: string) => Promise<Got>> {
     const { port, close } = await servers[framework]({ options, ...(route && { route }) });
     cleanUp.push(close);
@@ -282,7 +272,7 @@ describe("servers of several frameworks on threads of one process", () => {
     sluice.tokenBucket("everybody", { rate: 0, burst: 120 });
     const frameworks = Object.keys(servers);
     const workers: Worker[] = frameworks.map((framework) =>
-      startWorker("http.js", { handle: sluice.handle, framework })
+      startWorker(new URL("./server.worker.ts", import.meta.url), { handle: sluice.handle, framework })
     );
     cleanUp.push(() => Promise.all(workers.map((worker) => worker.terminate())));
     const ports = await Promise.all(

@@ -13,7 +13,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import webpack, { type Configuration } from "webpack";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
-const source = (file: string): string => join(root, "test/bundle", file);
+const source = (file: string): string => join(root, "build/test-workers/test/package/bundle", file);
 
 /** What the pool starts finds its worker file by its own path, which no bundler follows. */
 const EXTERNAL = "piscina";

@@ -9,6 +9,7 @@ import { bucket } from "../../src/redis/scripts/bucket.js";
 import { Scripts } from "../../src/redis/scripts/script.js";
 import { Crew, sum } from "../threads/crew.js";
 import { clients } from "./clients.js";
+import type { FailureJobs } from "./failure.worker.js";
 import { redisBinary, RedisServer, until } from "./server.js";
 
 const unhandled: unknown[] = [];
@@ -213,14 +214,8 @@ describe("the breaker", () => {
     const sluice = table(clock);
     const threads = 4;
     const calls = 20_000;
-    type Report = { asked: number; admitted: number; degraded: number };
-    const hire = async (): Promise<Report[]> => {
-      const crew = await Crew.hire<Report>(threads, "redis-prober.js", "decides", sluice.handle, {
-        prefix: "crew",
-        calls,
-      });
-      return crew.work();
-    };
+    const crews = Crew.of<FailureJobs>(new URL("./failure.worker.ts", import.meta.url));
+    const hire = async () => (await crews(threads, "decides", sluice.handle, { prefix: "crew", calls })).work();
     const first = await hire();
     // Each thread may have one call under way when the fourth failure is counted.
     expect(sum(first.map(({ asked }) => asked))).toBeGreaterThanOrEqual(4);

@@ -6,7 +6,7 @@ import fc from "fast-check";
 import { ManualClock, Sluice } from "sluice";
 import { type LeasedLimiter, RedisSluice } from "sluice/redis";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { announceSeed } from "../threads/crew.js";
+import { announceSeed } from "../seed.js";
 import { TimedClient } from "./server-time.js";
 import { redisBinary, RedisServer } from "./server.js";
 

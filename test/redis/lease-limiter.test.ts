@@ -219,7 +219,12 @@ describe.skipIf(!redisBinary)("a leased limiter", () => {
     });
 
     async function thread({ local, prefix }: Process): Promise<Worker> {
-      const worker = startWorker("lease-thread.js", { handle: local.handle, port: server.port, prefix, limit: SLOW });
+      const worker = startWorker(new URL("./lease-thread.worker.ts", import.meta.url), {
+        handle: local.handle,
+        port: server.port,
+        prefix,
+        limit: SLOW,
+      });
       threads.push(worker);
       await once(worker, "message");
       return worker;

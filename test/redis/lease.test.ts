@@ -3,31 +3,12 @@
 
 import { type ChildProcess, fork } from "node:child_process";
 import { once } from "node:events";
-import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { sum } from "../threads/crew.js";
+import { compiled, sum } from "../threads/crew.js";
+import type { Load, Progress, Report, Tick } from "./lease-process.worker.js";
 import { redisBinary, RedisServer, until } from "./server.js";
 
-/** When it began and ended, ms on the machine's clock, and how many it admitted. */
-type Tick = [beginMs: number, endMs: number, admitted: number];
-interface Report {
-  ticks: Tick[];
-  decisions: number;
-  stats: { allowed: number; denied: number; leases: number; leased: number; returned: number };
-}
-interface Progress {
-  admitted: number;
-  leased: number;
-  leases: number;
-}
-
 const children = new Set<ChildProcess>();
-
-interface Load {
-  limit: { rate: number; burst: number; leaseMs: number };
-  decisionsAMs: number;
-  forMs: number;
-}
 
 class Member {
   readonly child: ChildProcess;
@@ -38,7 +19,7 @@ class Member {
   largest = 0;
 
   constructor(port: number, load: Load) {
-    this.child = fork(fileURLToPath(new URL("../workers/lease-process.js", import.meta.url)), [
+    this.child = fork(compiled(new URL("./lease-process.worker.ts", import.meta.url)), [
       JSON.stringify({ port, ...load }),
     ], { execArgv: [] });
     children.add(this.child);

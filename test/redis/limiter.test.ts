@@ -4,7 +4,7 @@
 import { ManualClock, Sluice } from "sluice";
 import { type RedisClient, type RedisLimiter, RedisSluice, type RedisSluiceOptions } from "sluice/redis";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
-import { announceSeed, seeded } from "../threads/crew.js";
+import { announceSeed, seeded } from "../seed.js";
 import { clients, type Handed } from "./clients.js";
 import { redisBinary, RedisServer, until } from "./server.js";
 

@@ -13,7 +13,7 @@ import {
   type WindowStep,
   windowSteps,
 } from "../models/window-models.js";
-import { announceSeed } from "../threads/crew.js";
+import { announceSeed } from "../seed.js";
 import { TimedClient } from "./server-time.js";
 import { redisBinary, RedisServer } from "./server.js";
 

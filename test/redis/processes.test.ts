@@ -4,14 +4,9 @@
 import { type ChildProcess, fork } from "node:child_process";
 import { once } from "node:events";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
-import { sum } from "../threads/crew.js";
+import { compiled, sum } from "../threads/crew.js";
+import type { Report, Work } from "./decide-process.worker.js";
 import { redisBinary, RedisServer, until } from "./server.js";
-
-interface Report {
-  admitted: number;
-  refused: number;
-  degraded: number;
-}
 
 let server: RedisServer;
 const children: ChildProcess[] = [];
@@ -30,14 +25,14 @@ async function commands(): Promise<number> {
 
 /** Lets processes decide on one key until so many commands have been run: their reports, and the server's time that it took at most and at least. */
 async function compete(
-  kind: string,
-  options: object,
+  kind: Work["kind"],
+  options: Work["options"],
   wrongByMs: readonly number[],
 ): Promise<{ reports: Report[]; mostUs: number; leastUs: number }> {
   await server.ask("FLUSHALL");
   const processes = wrongByMs.map((each) => {
-    const child = fork(new URL("../workers/redis-process.js", import.meta.url), [
-      JSON.stringify({ port: server.port, kind, options, inFlight: 16, wrongByMs: each }),
+    const child = fork(compiled(new URL("./decide-process.worker.ts", import.meta.url)), [
+      JSON.stringify({ port: server.port, kind, options, inFlight: 16, wrongByMs: each } satisfies Work),
     ], { execArgv: [] });
     children.push(child);
     return child;
@@ -75,7 +70,7 @@ describe.skipIf(!redisBinary)("several processes on one key", () => {
     }
   });
 
-  it.each(["fixedWindow", "slidingWindow"])("are admitted the limit of a %s together", async (kind) => {
+  it.each(["fixedWindow", "slidingWindow"] as const)("are admitted the limit of a %s together", async (kind) => {
     const limit = 1000;
     const { reports } = await compete(kind, { limit, windowMs: 366 * 86_400_000 }, [0, 0, 0]);
     expect(sum(reports.map(({ admitted }) => admitted))).toBe(limit);

@@ -10,7 +10,7 @@ import type { AddressInfo } from "node:net";
 import { ManualClock, Sluice, type SluiceOptions } from "sluice";
 import { SluiceStore } from "sluice/stores/express-rate-limit";
 import { afterEach, describe, expect, it, onTestFinished, vi } from "vitest";
-import { announceSeed } from "../threads/crew.js";
+import { announceSeed } from "../seed.js";
 
 const WINDOW_MS = 60_000;
 const MAX_COUNT = 2 ** 31 - 1;

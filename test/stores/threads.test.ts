@@ -7,6 +7,8 @@ import { Sluice } from "sluice";
 import { SluiceStore } from "sluice/stores/express-rate-limit";
 import { afterEach, describe, expect, it } from "vitest";
 import { Crew, startWorker, sum } from "../threads/crew.js";
+import type { StoreServer } from "./server.worker.js";
+import type { StoreJobs } from "./stores.worker.js";
 
 const THREADS = 4;
 const open: Sluice[] = [];
@@ -26,10 +28,10 @@ const HOUR_MS = 3_600_000;
 
 describe("4 threads on one client", { timeout: 60_000 }, () => {
   const calls = 20_000;
+  const hire = Crew.of<StoreJobs>(new URL("./stores.worker.ts", import.meta.url));
 
   /** What the threads report, once they have contended. */
-  async function contend<Report>(sluice: Sluice, job: string, options: Record<string, unknown>): Promise<Report[]> {
-    const crew = await Crew.hire<Report>(THREADS, "stores.js", job, sluice.handle, { calls, ...options });
+  async function contend<Report>(sluice: Sluice, crew: Crew<Report>): Promise<Report[]> {
     crew.begin();
     await expect.poll(() => sluice.stats().contended, { timeout: 50_000 }).toBeGreaterThan(0);
     crew.stop();
@@ -38,7 +40,8 @@ describe("4 threads on one client", { timeout: 60_000 }, () => {
 
   it("give every request a number of its own, without a gap", async () => {
     const sluice = create();
-    const numbers = (await contend<number[]>(sluice, "numbers", { windowMs: HOUR_MS })).flat().sort((a, b) => a - b);
+    const numbers = (await contend(sluice, await hire(THREADS, "numbers", sluice.handle, { calls, windowMs: HOUR_MS })))
+      .flat().sort((a, b) => a - b);
     expect(numbers.length).toBeGreaterThanOrEqual(THREADS * calls);
     // A loop, since a difference of so many numbers takes a minute to print.
     for (let i = 0; i < numbers.length; i++) if (numbers[i] !== i + 1) expect(numbers[i]).toBe(i + 1);
@@ -47,7 +50,8 @@ describe("4 threads on one client", { timeout: 60_000 }, () => {
   it("admit exactly the limit in every window, while windows end", async () => {
     const sluice = create();
     const limit = 5;
-    const seen = (await contend<number[]>(sluice, "windows", { windowMs: 2, limit })).flat();
+    const seen = (await contend(sluice, await hire(THREADS, "windows", sluice.handle, { calls, windowMs: 2, limit })))
+      .flat();
     const windows = sluice.stats().limiters["store windows of 2 ms"].allowed;
     expect(windows).toBeGreaterThan(20);
     // A window gives each number once, and most windows give all of them.
@@ -58,19 +62,24 @@ describe("4 threads on one client", { timeout: 60_000 }, () => {
 
   it("lose no request, and take back no request twice", async () => {
     const sluice = create();
-    const kept = sum(await contend<number>(sluice, "givesBack", { windowMs: HOUR_MS }));
+    const kept = sum(
+      await contend(sluice, await hire(THREADS, "givesBack", sluice.handle, { calls, windowMs: HOUR_MS })),
+    );
     const store = new SluiceStore({ sluice, prefix: "gives back" });
     store.init({ windowMs: HOUR_MS });
     expect(store.get("alice")!.totalHits).toBe(kept);
     expect(kept).toBeGreaterThanOrEqual(THREADS * (calls / 100));
   });
 
-  it.each(["continues", "blocks"])(
+  it.each(["continues", "blocks"] as const)(
     "admit no more than the limit while requests beyond it move the end of the window (%s)",
     async (job) => {
       const sluice = create();
       const limit = 1000;
-      const admitted = await contend<number>(sluice, job, { windowMs: HOUR_MS, limit });
+      const admitted = await contend(
+        sluice,
+        await hire(THREADS, job, sluice.handle, { calls, windowMs: HOUR_MS, limit }),
+      );
       expect(sum(admitted)).toBe(limit);
       expect(sluice.stats().evicted).toBe(0);
     },
@@ -90,7 +99,11 @@ describe.each(frameworks)("4 servers of %s in 4 threads", { timeout: 120_000 }, 
     const sluice = create();
     const workers = Array.from(
       { length: THREADS },
-      () => startWorker("store-server.js", { handle: sluice.handle, limit, windowMs: HOUR_MS, framework, isShared }),
+      () =>
+        startWorker(
+          new URL("./server.worker.ts", import.meta.url),
+          { handle: sluice.handle, limit, windowMs: HOUR_MS, framework, isShared } satisfies StoreServer,
+        ),
     );
     try {
       const ports = await Promise.all(

@@ -9,7 +9,8 @@ import { afterEach, describe, expect, it } from "vitest";
 import { Bucket } from "../../src/engine/bucket/bucket.js";
 import { Policy } from "../../src/engine/policy/policy.js";
 import { Table } from "../../src/engine/table/table.js";
-import { announceSeed, seeded, startWorker, until } from "./crew.js";
+import { announceSeed, seeded } from "../seed.js";
+import { startWorker, until } from "./crew.js";
 
 const started: Worker[] = [];
 
@@ -17,8 +18,9 @@ afterEach(async () => {
   await Promise.all(started.splice(0).map((worker) => worker.terminate()));
 });
 
-function start(file: string, workerData: Record<string, unknown>): Worker {
-  const worker = startWorker(file, workerData);
+/** A worker that is terminated at the end of the test; `name` is that of its `.worker.ts`. */
+function start(name: string, workerData: object): Worker {
+  const worker = startWorker(new URL(`./${name}.worker.ts`, import.meta.url), workerData);
   started.push(worker);
   return worker;
 }
@@ -43,7 +45,7 @@ describe("1000 workers terminated at work", () => {
     // Word 0 counts the admissions of the hot global bucket, word 1 the survivor's rounds.
     const words = new Int32Array(new SharedArrayBuffer(8));
     const startNs = process.hrtime.bigint();
-    const survivor = start("survivor.js", { handle: sluice.handle, words });
+    const survivor = start("survivor", { handle: sluice.handle, words });
     const survivorEnd = once(survivor, "exit");
     survivor.on("error", (error) => expect(error).toBeUndefined());
     await until(() => Atomics.load(words, 1) > 0);
@@ -69,7 +71,7 @@ describe("1000 workers terminated at work", () => {
       while (hired < KILLS) {
         const number = hired++;
         const kind = KINDS[number % KINDS.length];
-        const worker = startWorker("crash.js", {
+        const worker = startWorker(new URL("./crash.worker.ts", import.meta.url), {
           handle: sluice.handle,
           words,
           kind,
@@ -143,7 +145,7 @@ describe("a thread number", { timeout: 60_000 }, () => {
     const errors: unknown[] = [];
     for (let i = 0; i < 20; i++) {
       const [end, act] = Object.entries(ends)[i % 4];
-      const worker = start("attached.js", { handle: sluice.handle });
+      const worker = start("attached", { handle: sluice.handle });
       worker.on("error", (error) => errors.push(error));
       expect(await answerOf(worker)).toBe("ready");
       expect(sluice.stats().threads, end).toBe(2);
@@ -163,7 +165,7 @@ describe("a thread number", { timeout: 60_000 }, () => {
   it("is free again after a worker of a worker ends with it", async () => {
     const sluice = Sluice.create({ capacity: 10, maxThreads: 3 });
     for (let i = 0; i < 5; i++) {
-      const worker = start("parent.js", { handle: sluice.handle });
+      const worker = start("parent", { handle: sluice.handle });
       expect(await answerOf(worker)).toBe("ready");
       expect(sluice.stats().threads).toBe(3);
       await worker.terminate();
@@ -223,7 +225,7 @@ describe("a thread that died while it held a lock", { timeout: 60_000 }, () => {
   /** A worker that asks for one key once. */
   function ask(sluice: Sluice, key: string) {
     const words = new Int32Array(new SharedArrayBuffer(12));
-    start("claimer.js", { handle: sluice.handle, name: "p", key, words });
+    start("claimer", { handle: sluice.handle, name: "p", key, words });
     return {
       hasBegun: () => Atomics.load(words, 0) === 1,
       isDone: () => Atomics.load(words, 1) === 1,
@@ -340,14 +342,14 @@ describe("a thread that died while it held a lock", { timeout: 60_000 }, () => {
       const { sluice, limiter, table, at, words } = all;
       const lock =
         (name === "HEADER_POLICY_LOCK" ? at.HEADER_POLICY_LOCK : at.POLICIES + at.POLICY_BYTES + at.POLICY_LOCK) / 4;
-      const worker = start("attached.js", { handle: sluice.handle });
+      const worker = start("attached", { handle: sluice.handle });
       await once(worker, "message");
       Atomics.store(words, lock, DEAD + 1);
       expect(sluice.audit()).toMatchObject({ clean: false, locksHeld: 1 });
 
       let isDone = false;
       const done = once(worker, "message").then(([message]) => ((isDone = true), message));
-      worker.postMessage({ ask, name: ask === "setRate" ? "p" : "q", rate: 7, options: { rate: 7, burst: 1 } });
+      worker.postMessage({ ask, name: ask === "setRate" ? "p" : "q", rate: 7, limit: { rate: 7, burst: 1 } });
       for (let turn = 0; turn < 1000; turn++) {
         await new Promise((resolve) => setImmediate(resolve));
         limiter.allow(`key ${turn}`);

@@ -1,27 +1,35 @@
 // A crew: worker threads that attach to one table, wait at a gate, begin
-// together and report what they did. Also the random numbers of seeded tests.
+// together, and report what they did.
 
 import { SHARE_ENV, Worker } from "node:worker_threads";
 import type { SluiceHandle } from "sluice";
+import type { Job, Member } from "./crew-member.js";
 
 /** Flags of a job: word 0 opens the gate, word 1 ends the work, each of the others counts for one worker. */
 const GATE = 0;
 const STOP = 1;
 const COUNTS = 2;
 
+const TESTS = new URL("..", import.meta.url).href;
+const COMPILED = new URL("../../build/test-workers/test/", import.meta.url).href;
+
+/** Where `npm test` has put the compiled form of a file under test/: workers run it, since Node reads no TypeScript. */
+export function compiled(source: URL): URL {
+  return new URL(source.href.replace(TESTS, COMPILED).replace(/ts$/, "js"));
+}
+
+/** Starts a `.worker.ts` with none of the test runner's own options. */
+export function startWorker(source: URL, workerData: object): Worker {
+  return new Worker(compiled(source), { workerData, execArgv: [], env: SHARE_ENV, trackUnmanagedFds: false });
+}
+
+/** What a job is given besides what every member of a crew is given. */
+type OptionsOf<Each extends Job> = Omit<Parameters<Each>[1], keyof Member>;
+type ReportOf<Each extends Job> = Awaited<ReturnType<ReturnType<Each>>>;
+
 interface Message<Report> {
   ready?: true;
   report?: Report;
-}
-
-/** Starts a fixture of test/workers with none of the test runner's own options. */
-export function startWorker(file: string, workerData: Record<string, unknown>): Worker {
-  return new Worker(new URL(`../workers/${file}`, import.meta.url), {
-    workerData,
-    execArgv: [],
-    env: SHARE_ENV,
-    trackUnmanagedFds: false,
-  });
 }
 
 export class Crew<Report> {
@@ -35,19 +43,25 @@ export class Crew<Report> {
     this.#reports = reports;
   }
 
-  /** `size` workers that run `job` of a fixture with `options`; resolves when all wait at the gate. */
-  static async hire<Report>(
-    size: number,
-    file: string,
-    job: string,
-    handle: SluiceHandle,
-    options: Record<string, unknown> = {},
-  ): Promise<Crew<Report>> {
+  /**
+   * Hires crews for the jobs of a `.worker.ts`: `size` workers that run `job` with
+   * `options`. Resolves when all stand at the gate.
+   */
+  static of<Jobs extends Record<string, Job>>(source: URL) {
+    return <Name extends keyof Jobs & string>(
+      size: number,
+      job: Name,
+      handle: SluiceHandle,
+      options: OptionsOf<Jobs[Name]>,
+    ): Promise<Crew<ReportOf<Jobs[Name]>>> => Crew.#hire(size, source, { handle, job, ...options });
+  }
+
+  static async #hire<Report>(size: number, source: URL, given: object): Promise<Crew<Report>> {
     const words = new Int32Array(new SharedArrayBuffer(4 * (COUNTS + size)));
     const reports: Promise<Report>[] = [];
     const ready: Promise<void>[] = [];
     const workers = Array.from({ length: size }, (_, index) => {
-      const worker = startWorker(file, { handle, job, index, size, words, ...options });
+      const worker = startWorker(source, { index, size, words, ...given });
       ready.push(
         new Promise((resolve, reject) => {
           worker.on("message", (message: Message<Report>) => message.ready && resolve());
@@ -73,7 +87,7 @@ export class Crew<Report> {
     Atomics.notify(this.#words, GATE);
   }
 
-  /** Ends jobs that run until they are stopped. */
+  /** Ends the jobs that go on until the crew stops. */
   stop(): void {
     Atomics.store(this.#words, STOP, 1);
   }
@@ -96,24 +110,6 @@ export class Crew<Report> {
     this.begin();
     return this.reports();
   }
-}
-
-/** A generator of uniform integers below `n`, the same for the same seed (Marsaglia, "Xorshift RNGs", 2003). */
-export function seeded(seed: number): (n: number) => number {
-  let state = seed | 0 || 1;
-  return (n) => {
-    state ^= state << 13;
-    state ^= state >>> 17;
-    state ^= state << 5;
-    return (state >>> 0) % n;
-  };
-}
-
-/** A new seed, printed; or the one in SLUICE_SEED. */
-export function announceSeed(test: string): number {
-  const seed = Number(process.env.SLUICE_SEED) || (Date.now() % 2 ** 31) || 1;
-  console.log(`${test}: SLUICE_SEED=${seed}`);
-  return seed;
 }
 
 export function sum(numbers: readonly number[]): number {

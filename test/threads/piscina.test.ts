@@ -2,19 +2,14 @@
 import { Piscina } from "piscina";
 import { ManualClock, Sluice } from "sluice";
 import { describe, expect, it } from "vitest";
-import { sum } from "./crew.js";
+import { compiled, sum } from "./crew.js";
+import type { Report } from "./piscina.worker.js";
 
 const THREADS = 4;
 
-interface Report {
-  admitted: number;
-  threadId: number;
-  threads: number;
-}
-
 function poolOf(sluice: Sluice): Piscina {
   return new Piscina({
-    filename: new URL("../workers/piscina.js", import.meta.url).href,
+    filename: compiled(new URL("./piscina.worker.ts", import.meta.url)).href,
     workerData: sluice.handle,
     minThreads: THREADS,
     maxThreads: THREADS,

@@ -7,10 +7,13 @@ import { afterEach, describe, expect, it } from "vitest";
 import { Bucket } from "../../src/engine/bucket/bucket.js";
 import { Policy } from "../../src/engine/policy/policy.js";
 import { Table } from "../../src/engine/table/table.js";
+import { announceSeed, seeded } from "../seed.js";
 import { callsOf } from "../tables.js";
-import { announceSeed, Crew, seeded, sum, until } from "./crew.js";
+import { Crew, sum, until } from "./crew.js";
+import type { ThreadsJobs } from "./threads.worker.js";
 
 const WORKERS = 4;
+const hire = Crew.of<ThreadsJobs>(new URL("./threads.worker.ts", import.meta.url));
 const open: { close(): void }[] = [];
 
 afterEach(() => {
@@ -48,13 +51,7 @@ describe("4 threads on one key", { timeout: 60_000 }, () => {
     untilSeen(async () => {
       const sluice = create({ capacity: 1000 });
       sluice.tokenBucket("hot", { rate, burst });
-      const crew = await Crew.hire<{ admitted: number; startNs: bigint; endNs: bigint }>(
-        WORKERS,
-        "threads.js",
-        "calls",
-        sluice.handle,
-        { name: "hot", key, calls: CALLS / WORKERS },
-      );
+      const crew = await hire(WORKERS, "calls", sluice.handle, { name: "hot", key, calls: CALLS / WORKERS });
       const beforeNs = process.hrtime.bigint();
       const reports = await crew.work();
       const aroundNs = Number(process.hrtime.bigint() - beforeNs);
@@ -83,7 +80,7 @@ describe("4 threads under a clock that the main thread moves", { timeout: 60_000
     const sluice = create({ capacity: 1000, clock });
     const burst = 64;
     sluice.tokenBucket("hot", { rate: 1000, burst });
-    const crew = await Crew.hire<number[]>(WORKERS, "threads.js", "untilRefused", sluice.handle, {
+    const crew = await hire(WORKERS, "untilRefused", sluice.handle, {
       name: "hot",
       keys: ["key"],
     });
@@ -115,7 +112,7 @@ describe("4 threads under a clock that the main thread moves", { timeout: 60_000
     const limiter = sluice.tokenBucket("leaping", { rate: 3, burst });
     const keys = ["a", "b", 7, undefined];
     const buckets = keys.map((key) => bucketOf(sluice, 1, key));
-    const crew = await Crew.hire<number[]>(WORKERS, "threads.js", "untilRefused", sluice.handle, {
+    const crew = await hire(WORKERS, "untilRefused", sluice.handle, {
       name: "leaping",
       keys,
     });
@@ -164,7 +161,7 @@ describe("4 threads under a clock that the main thread moves", { timeout: 60_000
     const limiter = sluice.tokenBucket("unlimited at times", { rate: 3, burst });
     const keys = ["a", "b", 7, undefined];
     const buckets = keys.map((key) => bucketOf(sluice, 1, key));
-    const crew = await Crew.hire<number[]>(WORKERS, "threads.js", "untilRefused", sluice.handle, {
+    const crew = await hire(WORKERS, "untilRefused", sluice.handle, {
       name: "unlimited at times",
       keys,
     });
@@ -206,7 +203,7 @@ describe("4 threads on many keys", { timeout: 60_000 }, () => {
         (_, i) => [`user ${i}`, `ключ ${i}`, i + 2, BigInt(i + 2), new Uint8Array([i, 1, 2])],
       ).flat(),
     ];
-    const crew = await Crew.hire<number[]>(WORKERS, "threads.js", "everyWay", sluice.handle, {
+    const crew = await hire(WORKERS, "everyWay", sluice.handle, {
       name: "mixed",
       keys,
       rounds: 400,
@@ -240,7 +237,7 @@ describe("4 threads on many keys", { timeout: 60_000 }, () => {
     const limit = 10_000;
     make(sluice, limit);
     const keys = [undefined, "key", 1];
-    const crew = await Crew.hire<number[]>(WORKERS, "threads.js", "everyWay", sluice.handle, {
+    const crew = await hire(WORKERS, "everyWay", sluice.handle, {
       name: "kind",
       keys,
       rounds: 5_000,
@@ -262,17 +259,11 @@ describe("4 threads on many keys", { timeout: 60_000 }, () => {
     const bursts = { now: 40, later: 10 };
     sluice.tokenBucket("now", { rate: 1, burst: bursts.now });
     sluice.tokenBucket("later", { rate: 1, burst: bursts.later });
-    const crew = await Crew.hire<Record<"now" | "later", Record<string, number>>>(
-      WORKERS,
-      "threads.js",
-      "giveAndTake",
-      sluice.handle,
-      { rounds: 50_000 },
-    );
+    const crew = await hire(WORKERS, "giveAndTake", sluice.handle, { rounds: 50_000 });
     const reports = await crew.work();
 
     for (const [i, name] of (["now", "later"] as const).entries()) {
-      const total = (what: string): number => sum(reports.map((report) => report[name][what]));
+      const total = (what: "granted" | "back"): number => sum(reports.map((report) => report[name][what]));
       expect(bucketOf(sluice, i + 1, "pool").tokens(), name).toBe(bursts[name] - total("granted") + total("back"));
       for (const report of reports) expect(report[name].cancels).toBeGreaterThan(0);
     }
@@ -290,7 +281,7 @@ describe("4 threads on many keys", { timeout: 60_000 }, () => {
     await untilSeen(async () => {
       const sluice = create({ capacity: 100_000, clock: new ManualClock() });
       sluice.tokenBucket("once", { rate: 0, burst: 1 });
-      const crew = await Crew.hire<Uint8Array>(WORKERS, "threads.js", "firstTouch", sluice.handle, {
+      const crew = await hire(WORKERS, "firstTouch", sluice.handle, {
         name: "once",
         count,
       });
@@ -316,7 +307,7 @@ describe("4 threads that define policies", { timeout: 60_000 }, () => {
     const count = 300;
     await untilSeen(async () => {
       const sluice = create({ capacity: 10_000, clock: new ManualClock() });
-      const crew = await Crew.hire<number[]>(WORKERS, "threads.js", "define", sluice.handle, { count });
+      const crew = await hire(WORKERS, "define", sluice.handle, { count });
       const admitted = await crew.work();
 
       expect(Array.from({ length: count }, (_, i) => sum(admitted.map((own) => own[i])))).toEqual(
@@ -349,13 +340,7 @@ describe("a small table flooded by 4 threads", { timeout: 60_000 }, () => {
     sluice.tokenBucket("flood", { rate: 1, burst: 10 });
     const guard = sluice.tokenBucket("guard", { rate: 1e-9, burst: 1 });
     for (let i = 0; i < blocked; i++) expect(guard.allow(`blocked ${i}`)).toBe(true);
-    const crew = await Crew.hire<{ admitted: number; refused: number; unblocked: number }>(
-      WORKERS,
-      "threads.js",
-      "flood",
-      sluice.handle,
-      { name: "flood", blockedName: "guard", blocked, count },
-    );
+    const crew = await hire(WORKERS, "flood", sluice.handle, { name: "flood", blockedName: "guard", blocked, count });
     crew.begin();
     for (let moved = 0; moved < ms; moved += 50) {
       await until(() => crew.counted() >= WORKERS * count * moved / ms);

@@ -4,6 +4,7 @@ import { afterEach, describe, expect, it } from "vitest";
 import { toNs } from "../../models/window-models.js";
 import { callsOf } from "../../tables.js";
 import { Crew, sum } from "../../threads/crew.js";
+import type { LimiterJobs } from "../../threads/limiter.worker.js";
 
 const open: Sluice[] = [];
 
@@ -325,10 +326,12 @@ describe.each(kinds)("$kind", ({ make, atOnce, conserves, hasBurst, takesLine })
     const { sluice } = create();
     const most = 60_000;
     const limiter = make(sluice, most);
-    const hire = (job: string, calls: number): Promise<number> =>
-      Crew.hire<number>(4, "algorithms-jobs.js", job, sluice.handle, { name: "it", key, calls }).then((crew) =>
-        crew.work()
-      ).then(sum);
+    const hire = (job: "allows" | "reserves" | "givesBack", calls: number): Promise<number> =>
+      Crew.of<LimiterJobs>(new URL("../../threads/limiter.worker.ts", import.meta.url))(4, job, sluice.handle, {
+        name: "it",
+        key,
+        calls,
+      }).then((crew) => crew.work()).then(sum);
 
     /** Repeats until threads have met: on a busy machine that may take several tries. */
     const isQuiet = (round: number): boolean =>

@@ -10,8 +10,8 @@ import {
   type WindowStep,
   windowSteps,
 } from "../../models/window-models.js";
+import { announceSeed } from "../../seed.js";
 import { create } from "../../tables.js";
-import { announceSeed } from "../../threads/crew.js";
 
 const DAY_MS = 86_400_000;
 afterEach(() => {

@@ -3,8 +3,8 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { ModelBucket } from "../../models/model.js";
 import { toNs } from "../../models/window-models.js";
+import { announceSeed } from "../../seed.js";
 import { create, open } from "../../tables.js";
-import { announceSeed } from "../../threads/crew.js";
 
 const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 

@@ -1,63 +1,18 @@
-// The word of leased tokens: step by step against a model, by the age of its
-// tokens, and under threads that race for it.
+// The word of leased tokens: step by step against a model, and by age of its tokens.
 
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { define, Sluice } from "../../../src/engine/limiter/sluice.js";
-import { ManualClock } from "../../../src/engine/manual-clock.js";
-import type { Policy } from "../../../src/engine/policy/policy.js";
-import { type Key, putKey } from "../../../src/engine/table/key.js";
-import { announceSeed, Crew, startWorker, sum } from "../../threads/crew.js";
+import type { Key } from "../../../src/engine/table/key.js";
+import { announceSeed } from "../../seed.js";
+import { sum } from "../../threads/crew.js";
+import { HOLD_MS, Leases } from "./leases.js";
 
 const STEP_MS = 2 ** 21 / 1e6;
-const HOLD_MS = 250;
 const LIFE_MS = 500;
 const MOST = 2 ** 16 - 1;
 const ASK = 2;
 const SHORT = 1;
 const PAUSE = 3;
-
-/** Leases of a policy in a table whose clock is moved by hand. */
-class Leases {
-  readonly clock: ManualClock;
-  readonly sluice: Sluice;
-  readonly policy: Policy;
-
-  constructor({ capacity = 1000, startMs = 0, whenFull = "evict" as "evict" | "deny" | "allow" } = {}) {
-    this.clock = new ManualClock(startMs);
-    this.sluice = Sluice.create({ capacity, clock: this.clock, whenFull });
-    this.policy = define(this.sluice, "leases", "lease", { rate: 1, burst: 1, extra: HOLD_MS * 1e6 });
-  }
-
-  #select(key: Key | undefined): number {
-    const { table, record } = this.policy;
-    if (key === undefined) return table.at.GLOBAL;
-    putKey(table, record, key);
-    return 0;
-  }
-
-  take(key: Key | undefined, cost = 1): number {
-    const { table, record } = this.policy;
-    if (typeof key === "number") return table.kernel.takeNumber(record, key, cost, 1, -1);
-    return table.kernel.take(record, this.#select(key), cost, 1, -1);
-  }
-
-  deposit(key: Key | undefined, tokens: number, endMs: number, as = 0): number {
-    const { table, record } = this.policy;
-    return table.kernel.deposit(record, this.#select(key), tokens, endMs, as, this.clock.nowMs);
-  }
-
-  takeBack(key: Key | undefined): number {
-    const { table, record } = this.policy;
-    return table.kernel.takeBack(record, this.#select(key), this.clock.nowMs);
-  }
-
-  look(key: Key | undefined): { state: number; left: number; untilEndMs: number } {
-    const { table, record } = this.policy;
-    const state = table.kernel.leased(record, this.#select(key), this.clock.nowMs);
-    return { state, left: table.scratch.remaining, untilEndMs: table.scratch.resetNs / 1e6 };
-  }
-}
 
 const stepOf = (ms: number): number => Math.floor(Math.round(ms * 1e6) / 2 ** 21);
 
@@ -319,45 +274,5 @@ describe("a word of leased tokens", () => {
       }
     }
     expect(handed).toBeGreaterThan(100);
-  });
-});
-
-describe("4 threads that lease", { timeout: 60_000 }, () => {
-  const WORKERS = 4;
-
-  it("spend every token once, and ask one at a time", async () => {
-    for (const key of ["key", undefined]) {
-      for (let attempt = 0;; attempt++) {
-        const leases = new Leases({ startMs: 1 });
-        const shared = new Int32Array(new SharedArrayBuffer(8));
-        const crew = await Crew.hire<{ spent: number; added: number; asked: number }>(
-          WORKERS,
-          "lease.js",
-          "spend",
-          leases.sluice.handle,
-          { key, shared, calls: 500_000, endMs: LIFE_MS },
-        );
-        const reports = await crew.work();
-        const added = sum(reports.map((report) => report.added));
-        expect(sum(reports.map((report) => report.spent)) + leases.takeBack(key)).toBe(added);
-        // Word 1 counts threads that asked while another one did.
-        expect(shared[1]).toBe(0);
-        const { contended } = leases.sluice.stats();
-        expect(leases.sluice.audit().clean).toBe(true);
-        leases.sluice.close();
-        if (contended > 0 && reports.filter(({ asked }) => asked > 0).length > 1) break;
-        expect(attempt, "tries without contention").toBeLessThan(10);
-      }
-    }
-  });
-
-  it("lose what a killed thread asked for, and ask again when its flag has lapsed", async () => {
-    const leases = new Leases({ startMs: 1 });
-    const worker = startWorker("lease.js", { handle: leases.sluice.handle, job: "ask and hang" });
-    expect(await new Promise((resolve) => worker.once("message", resolve))).toBe(ASK);
-    await worker.terminate();
-    expect(leases.take("key")).toBe(0);
-    leases.clock.advance(HOLD_MS);
-    expect(leases.take("key")).toBe(ASK);
   });
 });

@@ -3,8 +3,8 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { ModelBucket } from "../../models/model.js";
 import { toNs } from "../../models/window-models.js";
-import { callsOf, create, open } from "../../tables.js";
-import { announceSeed, Crew, sum } from "../../threads/crew.js";
+import { announceSeed } from "../../seed.js";
+import { create, open } from "../../tables.js";
 
 const UNIT_NS = 250_000;
 
@@ -366,46 +366,5 @@ describe("several limits on a key", () => {
     }
     await Promise.all(waits);
     expect(out).toEqual([[1, 1000], [2, 1100], [3, 1200], [4, 1500], [5, 2000]]);
-  });
-});
-
-describe("4 threads on one key with several limits", { timeout: 60_000 }, () => {
-  const CALLS = 400_000;
-
-  it.each(["key", undefined])("are admitted exactly as the tightest limit allows (key %s)", async (key) => {
-    const { sluice } = create();
-    const bursts = [1_200_000, 1_000_000, 1_500_000];
-    const limiter = sluice.tokenBucket("several", { limits: bursts.map((burst) => ({ rate: 1, burst })) });
-    const crew = await Crew.hire<number>(4, "algorithms-jobs.js", "allows", sluice.handle, {
-      name: "several",
-      key,
-      calls: CALLS,
-    });
-    const admitted = await crew.work();
-    expect(sum(admitted)).toBe(1_000_000);
-    const stats = sluice.stats().limiters.several;
-    expect(stats).toMatchObject({ allowed: 1_000_000, denied: 4 * CALLS - 1_000_000 });
-    expect(stats.contended).toBeGreaterThan(0);
-    // The others were charged each call that was admitted, once, and no other.
-    limiter.setRate(Infinity, 1);
-    expect(callsOf(limiter, key).peek(0)).toMatchObject({ limitIndex: 0, remaining: 200_000 });
-    limiter.setRate(Infinity, 0);
-    expect(callsOf(limiter, key).peek(0)).toMatchObject({ limitIndex: 2, remaining: 500_000 });
-    expect(sluice.audit()).toMatchObject({ clean: true, used: key === undefined ? 0 : 1 });
-  });
-
-  it("neither lose nor gain by cancels", async () => {
-    const { sluice } = create();
-    const limiter = sluice.tokenBucket("several", {
-      limits: [{ rate: 0, burst: 100_000 }, { rate: 0, burst: 120_000 }],
-    });
-    const crew = await Crew.hire<number>(4, "algorithms-jobs.js", "givesBack", sluice.handle, {
-      name: "several",
-      key: "key",
-      calls: 200_000,
-    });
-    const kept = sum(await crew.work());
-    expect(sluice.stats().contended).toBeGreaterThan(0);
-    expect(limiter.peek("key", 0).remaining).toBe(100_000 - kept);
   });
 });

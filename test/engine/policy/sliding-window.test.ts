@@ -32,8 +32,8 @@ import {
   type WindowStep,
   windowSteps,
 } from "../../models/window-models.js";
+import { announceSeed } from "../../seed.js";
 import { create, open } from "../../tables.js";
-import { announceSeed, Crew } from "../../threads/crew.js";
 
 interface Window {
   limit: number;
@@ -536,43 +536,5 @@ describe.each([undefined, 1, 4, 12])("a sliding window with %s slots", (slots) =
     await Promise.all(waits);
     expect(order).toEqual([1, 2, 3, 4]);
     await expect(limiter.wait("key", 11)).rejects.toMatchObject({ code: "ERR_SLUICE_COST_ABOVE_BURST" });
-  });
-});
-
-describe("a full table", () => {
-  const newcomers = async (setUp: (sluice: Sluice) => void): Promise<number | "hung"> => {
-    const { sluice } = create(1000, 1);
-    setUp(sluice);
-    sluice.tokenBucket("newcomer", { rate: 0, burst: 1 });
-    const crew = await Crew.hire<number>(1, "algorithms-jobs.js", "newKeys", sluice.handle, {
-      name: "newcomer",
-      count: 50,
-    });
-    crew.begin();
-    const answer = await Promise.race([
-      crew.reports().then(([admitted]) => admitted, () => "hung" as const),
-      new Promise<"hung">((resolve) => setTimeout(resolve, 2000, "hung")),
-    ]);
-    await Promise.all(crew.workers.map((worker) => worker.terminate()));
-    return answer;
-  };
-
-  it("of keys of a sliding window still decides for new keys", async () => {
-    expect(
-      await newcomers((sluice) => {
-        const limiter = sluice.slidingWindow("window", { limit: 10, windowMs: 1000 });
-        for (let i = 0; i < 5000; i++) limiter.allow(i);
-      }),
-    ).toBe(50);
-  });
-
-  it("still does after their limit was set to 0", async () => {
-    expect(
-      await newcomers((sluice) => {
-        const limiter = sluice.slidingWindow("window", { limit: 10, windowMs: 1000 });
-        for (let i = 0; i < 5000; i++) limiter.allow(i);
-        limiter.setBurst(0);
-      }),
-    ).toBe(50);
   });
 });

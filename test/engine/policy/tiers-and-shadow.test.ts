@@ -1,8 +1,8 @@
 /** Tiers are limiters under their limiter's name; a shadow admits all and counts what it would refuse. */
 import fc from "fast-check";
-import { type Decision, type Limiter, ManualClock, Sluice } from "sluice";
+import { type Limiter, ManualClock, Sluice } from "sluice";
 import { afterEach, describe, expect, it } from "vitest";
-import { announceSeed, Crew } from "../../threads/crew.js";
+import { announceSeed } from "../../seed.js";
 
 const open: Sluice[] = [];
 
@@ -108,28 +108,6 @@ describe("a tier", () => {
     limiter.tier("gold").allow("key");
     expect(limiter.peek("key").retryAfterMs).toBe(1000);
     expect(limiter.tier("gold").peek("key").retryAfterMs).toBe(10);
-  });
-
-  it("is found by its name from another thread", async () => {
-    const { sluice } = create();
-    const limiter = sluice.tokenBucket("user", {
-      rate: 1,
-      burst: 2,
-      tiers: { gold: { burst: 10 }, lead: { burst: 5, rate: 3 } },
-    });
-    limiter.tier("gold").allow("alice", 4);
-    const crew = await Crew.hire<{ itself: Decision; tiers: Decision[] }>(
-      1,
-      "algorithms-jobs.js",
-      "tiers",
-      sluice.handle,
-      { name: "user", tiers: ["gold", "lead"], key: "alice" },
-    );
-    const [{ itself, tiers }] = await crew.work();
-    expect(itself).toMatchObject({ limit: 2, remaining: 1 });
-    expect(tiers[0]).toMatchObject({ limit: 10, remaining: 5 });
-    expect(tiers[1]).toMatchObject({ limit: 5, remaining: 4 });
-    expect(limiter.tier("gold").peek("alice").remaining).toBe(5);
   });
 
   it("that does not exist is an error that names the existing ones", () => {

@@ -6,8 +6,8 @@ import fc from "fast-check";
 import { RateLimiter } from "sluice/guava";
 import { describe, expect, it } from "vitest";
 import { toNs } from "../../models/window-models.js";
+import { announceSeed } from "../../seed.js";
 import { create, open } from "../../tables.js";
-import { announceSeed } from "../../threads/crew.js";
 
 /** Guava's SmoothWarmingUp (31.1), in ns and doubles, with a zero warm-up that stores nothing. */
 class ModelWarmUp {

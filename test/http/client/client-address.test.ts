@@ -7,7 +7,7 @@ import ipaddr from "ipaddr.js";
 import { clientAddress, type ClientRule, plainReader, type PlainRequest } from "sluice/http";
 import { describe, expect, it } from "vitest";
 import { peerAddress } from "../../../src/http/client/reader.js";
-import { announceSeed } from "../../threads/crew.js";
+import { announceSeed } from "../../seed.js";
 
 /** The key of a request from `remoteAddress` with these headers. */
 function keyOf(rule: ClientRule, remoteAddress: string | undefined, headers: PlainRequest["headers"] = {}): string {

@@ -7,8 +7,8 @@ import { type Limiter, Sluice } from "sluice";
 import { type Answer, Guard, type HeaderStyle, type LimitOptions, plainReader, type PlainRequest } from "sluice/http";
 import { parseDictionary, parseItem, parseList } from "structured-headers";
 import { describe, expect, it } from "vitest";
+import { announceSeed } from "../../seed.js";
 import { create } from "../../tables.js";
-import { announceSeed } from "../../threads/crew.js";
 
 const request: PlainRequest = { method: "GET", url: "/", headers: {} };
 

@@ -1,3 +1,0 @@
-// What the bundled app's pool runs.
-
-export default (n) => 2 * n;

@@ -1,0 +1,3 @@
+// What the bundled app's pool runs.
+
+export default (n: number): number => 2 * n;
