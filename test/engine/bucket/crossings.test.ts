@@ -121,5 +121,5 @@ it("counts what is hashed in more than one crossing", () => {
   const { sluice, crossings } = create();
   const limiter = sluice.tokenBucket("p", { rate: 10, burst: 5 });
   expect(crossings(() => limiter.consume("日本"))).toEqual(["keyOfBytes", "decide"]);
-  expect(crossings(() => limiter.consume("x".repeat(10_000)))).toEqual(["keyPart", "keyPart", "keyEnd", "decide"]);
+  expect(crossings(() => limiter.consume("x".repeat(10_000)))).toEqual(["keyChunk", "keyChunk", "keyEnd", "decide"]);
 });

@@ -16,14 +16,14 @@ describe("the kinds", () => {
     expect(kindOf(Object.keys(kinds).length)).toBeUndefined();
   });
 
-  it("are known to the kernel by flags that differ, but for kinds with the same arithmetic", () => {
+  it("differ in algorithm or flags, but for kinds with the same arithmetic", () => {
     const { at } = kernelConstants();
-    const byFlags = new Map<number, string[]>();
-    for (const { name, flags } of Object.values(kinds)) {
-      const sum = flags.reduce((or, flag) => or | at[flag], 0);
-      byFlags.set(sum, [...(byFlags.get(sum) ?? []), name]);
+    const groups = new Map<string, string[]>();
+    for (const { name, algorithm, flags } of Object.values(kinds)) {
+      const known = `${at[algorithm]} ${flags.reduce((or, flag) => or | at[flag], 0)}`;
+      groups.set(known, [...(groups.get(known) ?? []), name]);
     }
-    const shared = [...byFlags.values()].filter(({ length }) => length > 1);
+    const shared = [...groups.values()].filter(({ length }) => length > 1);
     expect(shared).toEqual([["tokenBucket", "leakyBucket", "limit"]]);
   });
 
