@@ -74,10 +74,18 @@ export abstract class ModelWindow {
     this.newest = place;
   }
 
-  cancel(nowNs: bigint, ticket: WindowTicket): void {
-    if (!ticket.isOpen) return;
+  /** Whether anything was given back. */
+  cancel(nowNs: bigint, ticket: WindowTicket): boolean {
+    if (!ticket.isOpen) return false;
     ticket.isOpen = false;
-    if (nowNs <= ticket.actNs) this.giveBack(nowNs, ticket);
+    if (nowNs > ticket.actNs) return false;
+    const before = this.all();
+    this.giveBack(nowNs, ticket);
+    return this.all() < before;
+  }
+
+  private all(): bigint {
+    return [...this.counts.values()].reduce((sum, count) => sum + count, 0n);
   }
 
   protected abstract giveBack(nowNs: bigint, ticket: WindowTicket): void;

@@ -63,7 +63,7 @@ describe("a fixed window", () => {
       do: "refund",
       cost: 1,
     }]],
-    ["forgets a cancel", /remain/, (model) => (model.cancel = () => {}), [{ do: "reserve", cost: 2, waitNs: 0 }, {
+    ["forgets a cancel", /remain/, (model) => (model.cancel = () => false), [{ do: "reserve", cost: 2, waitNs: 0 }, {
       do: "cancel",
       which: 0,
     }]],

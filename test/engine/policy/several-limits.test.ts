@@ -1,49 +1,12 @@
 /** Several limits on one key against as many exact buckets: all of them, or none. */
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { ModelBucket } from "../../models/model.js";
+import { type Limit, ModelLimits } from "../../models/limits-model.js";
 import { toNs } from "../../models/window-models.js";
 import { announceSeed } from "../../seed.js";
 import { create, open } from "../../tables.js";
 
 const UNIT_NS = 250_000;
-
-interface Limit {
-  rate: number;
-  burst: number;
-}
-
-/** A key under several limits, as one bucket for each: a cost acts when the slowest has room. */
-class ModelLimits {
-  readonly buckets: ModelBucket[];
-
-  constructor(limits: readonly Limit[], nowNs: bigint) {
-    this.buckets = limits.map(({ rate, burst }) => new ModelBucket({ rate, burst, nowNs }));
-  }
-
-  waitsNs(nowNs: bigint, cost: number): number[] {
-    return this.buckets.map((bucket) => bucket.waitNs(nowNs, cost));
-  }
-
-  waitNs(nowNs: bigint, cost: number): number {
-    return Math.max(...this.waitsNs(nowNs, cost));
-  }
-
-  /** Charges all as of the moment when all have room, or none. */
-  reserve(nowNs: bigint, cost: number, maxWaitNs: number): boolean {
-    const waitNs = this.waitNs(nowNs, cost);
-    if (waitNs === Infinity || waitNs > maxWaitNs) return false;
-    const actNs = nowNs + BigInt(waitNs);
-    for (const bucket of this.buckets) {
-      if (!bucket.allow(actNs, cost)) throw new Error("a bucket without room at the common moment");
-    }
-    return true;
-  }
-
-  tokens(nowNs: bigint): number[] {
-    return this.buckets.map((bucket) => bucket.peekTokens(nowNs));
-  }
-}
 
 type Step =
   | { do: "allow" | "consume" | "peek" | "charge" | "refund"; cost: number }

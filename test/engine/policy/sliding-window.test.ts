@@ -93,7 +93,7 @@ const tamperings: [string, RegExp, (model: ModelWindow) => void, WindowStep[]][]
     do: "refund",
     cost: 1,
   }]],
-  ["forgets a cancel", /remain/, (model) => (model.cancel = () => {}), [{ do: "reserve", cost: 2, waitNs: 0 }, {
+  ["forgets a cancel", /remain/, (model) => (model.cancel = () => false), [{ do: "reserve", cost: 2, waitNs: 0 }, {
     do: "cancel",
     which: 0,
   }]],
