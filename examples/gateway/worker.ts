@@ -61,7 +61,7 @@ function serviceOf({ config, handle }: Settings): Service {
 async function replaceService(settings: Settings): Promise<void> {
   const former = service;
   service = serviceOf(settings);
-  // Open requests finish with the former service.
+  // What was forwarded finishes with the former upstream, what is being decided with the former limits.
   void former.upstream.close();
   await former.limits.close();
   if (former.sluice !== service.sluice) former.sluice.close();
@@ -82,7 +82,8 @@ async function serve(request: IncomingMessage, response: ServerResponse): Promis
     response.writeHead(400, { "content-type": "text/plain" }).end("the request target expected a path\n");
     return;
   }
-  const { config, limits, upstream } = service;
+  const current = service;
+  const { config, limits } = current;
   if (limits.auth && request.url === config.forwardAuth?.path && !limits.isStranger(request)) {
     limits.auth(request, response);
     return;
@@ -96,7 +97,8 @@ async function serve(request: IncomingMessage, response: ServerResponse): Promis
     );
     return;
   }
-  await upstream.forward(request, response, ownHeaders(request, service));
+  // Through the present upstream: a reload while Redis was asked has closed the former one.
+  await service.upstream.forward(request, response, ownHeaders(request, current));
 }
 
 /** The headers that the gateway sets for the upstream, in place of the client's. */

@@ -6,7 +6,7 @@ import { connect } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { freePort, redisBinary, RedisServer, until } from "../redis/server.js";
-import { acmeWith, type Answer, ask, askAsAcme, KEY, openGateway, openUpstream, serve } from "./gateway.js";
+import { acmeWith, type Answer, ask, askAsAcme, checked, KEY, openGateway, openUpstream, serve } from "./gateway.js";
 
 /** A rate so low that no token comes back during a test. */
 const limit = (burst: number) => ({ perDay: 1, burst });
@@ -134,6 +134,23 @@ describe.skipIf(!redisBinary)("the gateway over Redis", { timeout: 60_000 }, () 
     await askAsAcme(port, "/last");
     server.resume();
     expect(seen).toEqual(["/first", "/last"]);
+  });
+
+  it("forwards a request that Redis decides during a reload", async () => {
+    const options = {
+      workers: 1,
+      store: { url: server.url, onFailure: "open" },
+      upstream: await upstream(),
+      ...quota(5),
+    };
+    const { gateway, port } = await openGateway(options);
+    expect((await askAsAcme(port)).status).toBe(200);
+    server.pause();
+    const asking = askAsAcme(port);
+    await sleep(50);
+    gateway.reload(checked(options));
+    expect((await asking).status).toBe(200);
+    server.resume();
   });
 
   it("starts without Redis, answers 503, to other proxies too, and stops cleanly", async () => {
