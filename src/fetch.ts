@@ -76,7 +76,7 @@ export function limitedFetch<Fetch extends AnyFetch = typeof globalThis.fetch>(
     const { url, method, signal, isReplayable } = readRequest(input, init);
     signal?.throwIfAborted();
     const own = typeof key === "function" ? key(new URL(url)) : key;
-    const bucket = own === undefined && typeof key !== "function" ? limiter.global : limiter.key(own);
+    const bucket = own === undefined && typeof key !== "function" ? limiter.global : limiter.key(own as Key);
     const deadlineMs = clock.now() + timeoutMs;
     const turn = async (): Promise<void> => {
       // A turn that comes during a pause is spent: the call takes another after it, so that not all of them go at once.

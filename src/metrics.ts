@@ -6,9 +6,10 @@
 import { Counter, Gauge, type Registry } from "prom-client";
 import { ownMs } from "./engine/clock.js";
 import { checkDuration, SluiceError, unexpected } from "./engine/errors.js";
-import type { LimiterStats } from "./engine/limiter/limiter.js";
-import { Sluice, type SluiceStats } from "./engine/limiter/sluice.js";
+import type { SluiceStats } from "./engine/limiter/reports.js";
+import { Sluice } from "./engine/limiter/sluice.js";
 import { checkOptions } from "./engine/options.js";
+import type { LimiterStats } from "./engine/table/counters.js";
 
 export interface MetricsOptions {
   /** The registry of prom-client to add the metrics to. */

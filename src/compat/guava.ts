@@ -3,18 +3,20 @@
 //
 // A request never waits for its own permits: the next caller pays. Up to one
 // second of unused permits is stored (SmoothBursty), or with a warm-up as many as
-// it takes to get cold (SmoothWarmingUp). Timeouts are
-// milliseconds; acquire answers in seconds slept, as Guava does. Guava cuts
-// each charge to whole microseconds and so grants more than high rates allow;
-// this one keeps the rate.
+// it takes to get cold (SmoothWarmingUp). Timeouts are milliseconds; `acquire`
+// answers in seconds slept, as Guava does. Guava cuts each charge to whole
+// microseconds and so grants more than high rates allow; this one keeps the rate.
 
 import { Bucket } from "../engine/bucket/bucket.js";
 import { BucketReservation } from "../engine/bucket/reservation.js";
-import { checkDuration, checkInteger, checkOptions, MAX_COST, SluiceError } from "../engine/errors.js";
-import { type Home, settle } from "../engine/limiter/own-table.js";
+import { checkDuration, checkInteger, MAX_COST } from "../engine/errors.js";
+import { checkSignal } from "../engine/limiter/call-options.js";
+import { type Home, policyAt } from "../engine/limiter/own-table.js";
+import { checkOptions } from "../engine/options.js";
 import { kinds } from "../engine/policy/kinds.js";
 import type { Policy } from "../engine/policy/policy.js";
 import { checkRate } from "../engine/policy/rate.js";
+import { refused } from "../engine/waiting/refusal.js";
 import { blockUntil } from "../engine/waiting/sleep.js";
 import { Waiters } from "../engine/waiting/waiters.js";
 
@@ -22,15 +24,26 @@ export type { Home };
 
 const MAX_BURST_SECONDS = 1;
 
+/** Options of `RateLimiter.create`. */
 export interface RateLimiterOptions {
-  /** Makes it warm up for so long, ms >= 0 (SmoothWarmingUp); left out, it is bursty. */
+  /** How long it warms up, ms from 0 to 366 days (SmoothWarmingUp); without it, it is bursty. */
   warmupMs?: number;
-  /** How much slower it is when cold, >= 1; 3 by default. */
+  /** How much slower it is when cold, 1 to 1e6; 3 by default. Only with `warmupMs`. */
   coldFactor?: number;
   /** Where threads share it, under a name. */
   home?: Home;
 }
 
+/** Options of `acquire` and `tryAcquire`. */
+export interface AcquireOptions {
+  /** Ends the wait: it rejects with the signal's reason, and the permits go back. */
+  signal?: AbortSignal;
+}
+
+/**
+ * Guava's RateLimiter. Permits are integers from 1 to 2^31-1, 1 by default. Every
+ * method throws TypeError or RangeError for a wrong argument.
+ */
 export class RateLimiter {
   readonly #policy: Policy;
   readonly #bucket: Bucket;
@@ -43,21 +56,26 @@ export class RateLimiter {
   }
 
   /**
-   * Permits per second, > 0; and, for a limiter that warms up, the warm-up in ms,
-   * alone or among the options.
+   * Makes a limiter of `permitsPerSecond`: 1e-9 to 3e9, or Infinity. For one that
+   * warms up, the warm-up in ms follows, alone or among the options.
+   * @throws SluiceError ERR_SLUICE_POLICY_EXISTS if `home` has that name with other limits.
    */
   static create(permitsPerSecond: number, options: number | RateLimiterOptions = {}): RateLimiter {
     checkPermitsPerSecond(permitsPerSecond);
     if (typeof options === "number") return RateLimiter.create(permitsPerSecond, { warmupMs: options });
-    checkOptions(options);
-    const { warmupMs, coldFactor = 3, home } = options;
-    if (warmupMs === undefined) {
-      return new RateLimiter(
-        settle(home, "guavaLimiter", { rate: permitsPerSecond, burst: MAX_BURST_SECONDS * permitsPerSecond, extra: 0 }),
-      );
+    checkOptions(options, ["warmupMs", "coldFactor", "home"]);
+    const { warmupMs, coldFactor, home } = options;
+    if (warmupMs !== undefined) {
+      const { kind, numbers } = kinds.warmUp.read({
+        rate: permitsPerSecond,
+        warmupMs,
+        ...(coldFactor !== undefined && { coldFactor }),
+      });
+      return new RateLimiter(policyAt(home, kind, numbers));
     }
-    const { kind, numbers } = kinds.warmUp.read({ rate: permitsPerSecond, warmupMs, coldFactor });
-    return new RateLimiter(settle(home, kind, numbers));
+    if (coldFactor !== undefined) throw new TypeError("\"coldFactor\" expected a warmupMs besides, got none");
+    const burst = MAX_BURST_SECONDS * permitsPerSecond;
+    return new RateLimiter(policyAt(home, "guavaLimiter", { rate: permitsPerSecond, burst, extra: 0 }));
   }
 
   /** Permits per second. */
@@ -65,7 +83,7 @@ export class RateLimiter {
     return this.#policy.rate;
   }
 
-  /** Changes the rate. Stored permits change in proportion; a wait already owed keeps its time. */
+  /** Changes the rate: 1e-9 to 3e9 permits per second, or Infinity. Stored permits change in proportion; what is owed keeps its time. */
   setRate(permitsPerSecond: number): void {
     checkPermitsPerSecond(permitsPerSecond);
     const nowMs = this.#now();
@@ -81,26 +99,30 @@ export class RateLimiter {
     this.#waiters.reconsider();
   }
 
-  /** Waits for `permits` and resolves to the seconds it waited. An abort rejects and gives the permits back. */
-  async acquire(permits = 1, { signal }: { signal?: AbortSignal } = {}): Promise<number> {
-    signal?.throwIfAborted();
+  /** Waits for `permits` and resolves to the seconds it waited. */
+  async acquire(permits = 1, options: AcquireOptions = {}): Promise<number> {
+    const signal = signalOf(options);
     const nowMs = this.#now();
     const reservation = this.#reserve(permits, Infinity, nowMs)!;
     await this.#wait(reservation, permits, nowMs, signal);
     return reservation.delayMs / 1000;
   }
 
-  /** Blocks this worker thread for `permits`; the seconds it slept. */
+  /**
+   * Blocks this worker thread until it has `permits` and returns the seconds it slept.
+   * @throws SluiceError ERR_SLUICE_MAIN_THREAD if it would have to sleep in the main
+   * thread; the permits go back then.
+   */
   acquireSync(permits = 1): number {
     const nowMs = this.#now();
     const reservation = this.#reserve(permits, Infinity, nowMs)!;
-    blockUntil(this.#bucket, permits, reservation, nowMs, Infinity);
+    this.#block(reservation, permits, nowMs);
     return reservation.delayMs / 1000;
   }
 
-  /** Waits for `permits` if they can be had within `timeoutMs`; else resolves to false at once. */
-  async tryAcquire(permits = 1, timeoutMs = 0, { signal }: { signal?: AbortSignal } = {}): Promise<boolean> {
-    signal?.throwIfAborted();
+  /** Waits for `permits` and resolves to true if they come within `timeoutMs` (ms >= 0); else resolves to false at once and takes none. */
+  async tryAcquire(permits = 1, timeoutMs = 0, options: AcquireOptions = {}): Promise<boolean> {
+    const signal = signalOf(options);
     const nowMs = this.#now();
     const reservation = this.#reserve(permits, timeoutMs, nowMs);
     if (!reservation) return false;
@@ -108,32 +130,35 @@ export class RateLimiter {
     return true;
   }
 
-  /** As `tryAcquire`, blocking this worker thread; without a timeout it never blocks and may run in the main thread. */
+  /**
+   * As `tryAcquire`, blocking this worker thread. Without a timeout it never blocks.
+   * @throws SluiceError ERR_SLUICE_MAIN_THREAD as `acquireSync`.
+   */
   tryAcquireSync(permits = 1, timeoutMs = 0): boolean {
     const nowMs = this.#now();
     const reservation = this.#reserve(permits, timeoutMs, nowMs);
     if (!reservation) return false;
-    blockUntil(this.#bucket, permits, reservation, nowMs, Infinity);
+    this.#block(reservation, permits, nowMs);
     return true;
   }
 
-  /** Takes `permits` and says how many ms to wait before using them; undefined if more than `maxWaitMs`. */
+  /** Takes `permits` and returns the ms to wait before using them; undefined, and none taken, if that is more than `maxWaitMs` (ms >= 0). */
   reserve(permits = 1, maxWaitMs = Infinity): number | undefined {
-    return this.#reserve(permits, maxWaitMs, this.#now())?.delayMs;
+    return this.#reserve(permits, maxWaitMs, this.#now(), "maxWaitMs")?.delayMs;
   }
 
-  #reserve(permits: number, timeoutMs: number, nowMs: number): BucketReservation | undefined {
+  #reserve(permits: number, timeoutMs: number, nowMs: number, option = "timeoutMs"): BucketReservation | undefined {
     checkInteger("permits", permits, 1, MAX_COST);
-    checkDuration("timeoutMs", timeoutMs);
+    checkDuration(option, timeoutMs);
     this.#policy.keepWithinLife(nowMs);
     const granted = this.#bucket.decide(this.#policy.table.at.CONSUME, permits, nowMs, timeoutMs);
     const reservation = new BucketReservation(this.#bucket, permits, granted, nowMs);
     if (granted) return reservation;
-    if (reservation.delayMs <= timeoutMs) {
-      throw new SluiceError(
-        "ERR_SLUICE_COST_ABOVE_BURST",
-        `"permits" expected fewer than can be owed at once, got ${permits}`,
-      );
+    // Refused although in time: so much cannot be owed at once.
+    const { delayMs } = reservation;
+    if (delayMs <= timeoutMs) {
+      const { name } = this.#policy;
+      throw refused({ limiter: name, cost: permits, maxCost: MAX_COST, delayMs, timeoutMs: Infinity, isQueue: false });
     }
     return undefined;
   }
@@ -147,12 +172,28 @@ export class RateLimiter {
     if (reservation.delayMs > 0) await this.#waiters.add(this.#bucket, permits, reservation, nowMs, Infinity, signal);
   }
 
+  #block(reservation: BucketReservation, permits: number, nowMs: number): void {
+    try {
+      blockUntil(this.#bucket, permits, reservation, nowMs, Infinity);
+    } catch (error) {
+      reservation.cancel(nowMs);
+      throw error;
+    }
+  }
+
   #now(): number {
     return this.#policy.table.clock.now();
   }
 }
 
+function signalOf(options: AcquireOptions): AbortSignal | undefined {
+  checkOptions(options, ["signal"]);
+  const { signal } = options;
+  checkSignal(signal);
+  return signal;
+}
+
 function checkPermitsPerSecond(rate: unknown): void {
   if (rate === 0) throw new RangeError("\"permitsPerSecond\" expected a number > 0, got 0");
-  checkRate(rate);
+  checkRate(rate, "permitsPerSecond");
 }

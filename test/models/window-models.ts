@@ -370,7 +370,7 @@ export function firstDifference(
           taken.length = 0;
           break;
         case "limit":
-          limiter.setBurst(step.limit);
+          limiter.setLimit(step.limit);
           model.setLimit(BigInt(step.limit));
           break;
         case "cancel": {

@@ -236,6 +236,7 @@ describe("close", () => {
     ["key", (limiter) => limiter.key("another")],
     ["setRate", (limiter) => limiter.setRate(2)],
     ["setBurst", (limiter) => limiter.setBurst(2)],
+    ["limits", (limiter) => limiter.limits],
   ];
   it.each(limiterUses)("makes %s of its limiters throw ERR_SLUICE_CLOSED, and touches no memory", (_, use) => {
     const sluice = Sluice.create({ capacity: 10, clock: new ManualClock(1) });

@@ -40,7 +40,7 @@ describe("a full table", () => {
       await newcomers((sluice) => {
         const limiter = sluice.slidingWindow("window", { limit: 10, windowMs: 1000 });
         for (let i = 0; i < 5000; i++) limiter.allow(i);
-        limiter.setBurst(0);
+        limiter.setLimit(0);
       }),
     ).toBe(50);
   });

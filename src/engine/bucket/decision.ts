@@ -16,7 +16,7 @@ export interface Decision {
   readonly limitIndex?: number;
 }
 
-/** The decision about `policy` that the kernel just left in the scratch. */
+/** @internal The decision about `policy` that the kernel just left in the scratch. */
 export function decisionIn(policy: Policy, allowed: boolean): Decision {
   const { limits, table: { scratch } } = policy;
   const retryAfterMs = allowed ? 0 : scratch.retryNs / 1e6;

@@ -17,7 +17,7 @@ export interface Reservation {
   [Symbol.dispose](): void;
 }
 
-/** A reservation of one bucket, as the kernel just left it in the scratch. */
+/** @internal A reservation of one bucket, as the kernel just left it in the scratch. */
 export class BucketReservation implements Reservation {
   readonly granted: boolean;
   readonly delayMs: number;

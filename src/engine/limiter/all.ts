@@ -174,12 +174,18 @@ function whyNot(charges: readonly Charge[], nowMs: number, delayMs: number, time
 /** A key for every dimension; null where a call has none, which that dimension then does not limit. */
 export type Keys<Dimension extends string> = Record<Dimension, Key | null>;
 
+/** @internal Makes a hierarchy. */
+export let hierarchyOf: <Dimension extends string>(limiters: Record<Dimension, Limiter>) => Hierarchy<Dimension>;
+
 /** Decides by one limiter for each dimension of a call, such as service, user and address: all or nothing. */
 export class Hierarchy<Dimension extends string> {
+  static {
+    hierarchyOf = (limiters) => new Hierarchy(limiters);
+  }
+
   readonly #limiters: readonly (readonly [Dimension, Limiter])[];
 
-  /** @internal Made by `sluice.hierarchy()`. */
-  constructor(limiters: Record<Dimension, Limiter>) {
+  private constructor(limiters: Record<Dimension, Limiter>) {
     checkOptions(limiters, Object.keys(limiters ?? {}), "limiters");
     this.#limiters = Object.entries(limiters) as [Dimension, Limiter][];
     for (const [dimension, limiter] of this.#limiters) {

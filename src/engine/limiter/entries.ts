@@ -2,7 +2,7 @@
 
 import { Bucket, type DueAt } from "../bucket/bucket.js";
 import { checkCost, shown } from "../errors.js";
-import type { Key } from "../table/key.js";
+import { type Key, noKey } from "../table/key.js";
 import type { Table } from "../table/table.js";
 import { bucketOf, type KeyedLimiter } from "./keyed-limiter.js";
 import { type Limiter, policyOf } from "./limiter.js";
@@ -12,10 +12,10 @@ import { type Limiter, policyOf } from "./limiter.js";
  * (`limiter.key("alice")`, `limiter.global`). The cost is 1 if it is left out.
  */
 export type Entry =
-  | readonly [limiter: Limiter, key?: Key | undefined, cost?: number]
+  | readonly [limiter: Limiter, key: Key, cost?: number]
   | readonly [handle: KeyedLimiter, cost?: number];
 
-/** What one bucket is charged. */
+/** @internal What one bucket is charged. */
 export interface Charge {
   readonly bucket: Bucket;
   /** Index of its entry, or of the first of several for the same bucket. */
@@ -28,7 +28,10 @@ export interface Charge {
 
 const EXPECTED = "[limiter, key, cost?] or [limiter.global, cost?]";
 
-/** The charges of entries, one for each bucket. Throws for what is no entry, and for limiters of different tables. */
+/**
+ * The charges of entries, one for each bucket. Throws for what is no entry, and for limiters of different tables.
+ * @internal
+ */
 export function chargesOf(entries: readonly Entry[]): Charge[] {
   if (!Array.isArray(entries) || entries.length === 0) {
     throw new TypeError(
@@ -67,7 +70,8 @@ function asked(entry: Entry, i: number): { bucket: Bucket; cost: number } {
   if (entry.length > (bound ? 2 : 3)) {
     throw new TypeError(`"entries[${i}]" expected ${EXPECTED}, got an array of ${entry.length}`);
   }
+  if (!bound && second === undefined) throw noKey(second);
   const cost: unknown = bound ? second : third;
   if (cost !== undefined) checkCost(cost);
-  return { bucket: bound ?? new Bucket(policy!, second), cost: cost ?? 1 };
+  return { bucket: bound ?? new Bucket(policy!, second as Key), cost: cost ?? 1 };
 }

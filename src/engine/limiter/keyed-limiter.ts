@@ -19,14 +19,22 @@ import {
   type WaitSyncOptions,
 } from "./call-options.js";
 
-/** The bucket behind a handle; undefined for anything else. */
+/** @internal The bucket behind a handle; undefined for anything else. */
 export let bucketOf: (handle: unknown) => Bucket | undefined;
+/** @internal Makes a handle to the bucket of `key`; without one, to the global bucket. */
+export let handleOf: (policy: Policy, waiters: Waiters, key: Key | undefined) => KeyedLimiter;
 
+/**
+ * A limiter bound to one bucket: `limiter.key("alice")` or `limiter.global`. The
+ * methods are those of `Limiter` without the key; what it says of costs and
+ * errors holds here too.
+ */
 export class KeyedLimiter {
   static {
     bucketOf = (
       handle,
     ) => (typeof handle === "object" && handle !== null && #bucket in handle ? handle.#bucket : undefined);
+    handleOf = (policy, waiters, key) => new KeyedLimiter(policy, waiters, key);
   }
 
   readonly #bucket: Bucket;
@@ -45,8 +53,7 @@ export class KeyedLimiter {
   /** Where this thread keeps its last reading of the clock cell; 0 if that is of no use here. */
   readonly #stats: number;
 
-  /** Made by `limiter.key()`. */
-  constructor(policy: Policy, waiters: Waiters, key: Key | undefined) {
+  private constructor(policy: Policy, waiters: Waiters, key: Key | undefined) {
     const bucket = new Bucket(policy, key);
     this.#bucket = bucket;
     this.#waiters = waiters;
@@ -57,7 +64,7 @@ export class KeyedLimiter {
     this.#stats = policy.table.clock.kind !== "precise" && policy.isQuick ? policy.statsAt | 0 : 0;
   }
 
-  /** Takes `cost` tokens if they are there. Never throws for being limited. */
+  /** Takes `cost` tokens and returns true, or takes none and returns false. */
   allow(cost = 1): boolean {
     if (typeof cost !== "number" || (cost | 0) !== cost || cost < 0) checkCost(cost);
     if (this.#slot !== 0) {
@@ -94,13 +101,17 @@ export class KeyedLimiter {
     return this.#bucket.ask(true, cost, this.#clock.now());
   }
 
-  /** What `consume` would answer; takes nothing. */
+  /** The answer that `consume` would give; takes nothing. */
   peek(cost = 1): Decision {
     checkCost(cost);
     return this.#bucket.ask(false, cost, this.#clock.now());
   }
 
-  /** Takes `cost` tokens, from the future if need be, and says how long to wait before acting. */
+  /**
+   * Takes `cost` tokens, from the future if need be: act when `delayMs` of the
+   * reservation have passed. Not granted, and nothing taken, if the cost exceeds
+   * the burst or the delay would exceed `maxWaitMs`.
+   */
   reserve(cost = 1, options: ReserveOptions = {}): Reservation {
     checkCost(cost);
     return this.#reserve(cost, maxWaitOf(options), this.#clock.now());
@@ -129,14 +140,17 @@ export class KeyedLimiter {
   }
 
   /**
-   * Waits until `cost` tokens are there, in order of arrival for each key.
-   * Rejects at once, and charges nothing, with a SluiceError if that can never
-   * be (ERR_SLUICE_COST_ABOVE_BURST, ERR_SLUICE_NEVER), not within `timeoutMs`
-   * (ERR_SLUICE_TIMEOUT), or if `maxWaiters` wait already. An abort rejects
-   * with the signal's reason and gives the tokens back.
+   * Waits until `cost` tokens are there, in order of arrival for each key in this
+   * thread. An abort rejects with the signal's reason and gives the tokens back.
+   * @throws SluiceError, as a rejection, at once and without charging anything:
+   * ERR_SLUICE_COST_ABOVE_BURST or ERR_SLUICE_NEVER if the tokens never come,
+   * ERR_SLUICE_TIMEOUT if they do not come within `timeoutMs`,
+   * ERR_SLUICE_QUEUE_FULL, ERR_SLUICE_TABLE_FULL, or ERR_SLUICE_TOO_MANY_WAITERS.
+   * Later: ERR_SLUICE_TIMEOUT if the rate is lowered during the wait, and
+   * ERR_SLUICE_CLOSED if the table is closed. The tokens go back then.
    */
   wait(cost = 1, options: WaitOptions = {}): Promise<void> {
-    // Not async: a suspended function is 300 bytes more for each who waits.
+    // Not async: a suspended function takes 300 bytes more for each waiter.
     try {
       return this.#wait(cost, options) ?? Promise.resolve();
     } catch (error) {
@@ -161,13 +175,14 @@ export class KeyedLimiter {
   }
 
   /**
-   * Blocks this worker thread until `cost` tokens are there. Throws as `wait`
-   * rejects, and ERR_SLUICE_MAIN_THREAD on the main thread.
+   * Blocks this worker thread until `cost` tokens are there.
+   * @throws SluiceError as `wait` rejects; ERR_SLUICE_MAIN_THREAD in the main thread,
+   * whose timers would stop.
    */
   waitSync(cost = 1, options: WaitSyncOptions = {}): void {
     checkCost(cost);
     const timeoutMs = timeoutOf(options);
-    checkMayBlock();
+    checkMayBlock(this.#bucket.policy.name, cost);
     const nowMs = this.#clock.now();
     blockUntil(this.#bucket, cost, this.#granted(cost, timeoutMs, nowMs), nowMs, timeoutMs);
   }
@@ -178,7 +193,7 @@ export class KeyedLimiter {
     this.#bucket.refund(cost);
   }
 
-  /** Takes `cost` tokens whether they are there or not: the bucket may go into debt, which later calls wait out. */
+  /** Takes `cost` tokens, there or not: the bucket may go into debt, which later calls wait out. */
   charge(cost = 1): void {
     checkCost(cost);
     const { table } = this.#bucket;

@@ -4,33 +4,39 @@ import { decideKey } from "../bucket/bucket.js";
 import { type Decision, decisionIn } from "../bucket/decision.js";
 import type { Reservation } from "../bucket/reservation.js";
 import type { Clock } from "../clock.js";
-import { checkCost, checkInteger, shown } from "../errors.js";
+import { checkCost, checkInteger, MAX_COST, shown } from "../errors.js";
+import type { BucketLimits } from "../policy/algorithms.js";
 import type { Policy } from "../policy/policy.js";
 import { checkBurst, checkRate } from "../policy/rate.js";
-import type { LimiterStats } from "../table/counters.js";
+import type { Limits } from "../policy/segment.js";
 import type { Kernel } from "../table/kernel.js";
-import { finite, type Key, putKey } from "../table/key.js";
+import { finite, type Key, noKey, putKey } from "../table/key.js";
 import type { Scratch } from "../table/scratch.js";
 import type { Table } from "../table/table.js";
 import { Waiters } from "../waiting/waiters.js";
 import type { ReserveOptions, WaitOptions, WaitSyncOptions } from "./call-options.js";
-import { KeyedLimiter } from "./keyed-limiter.js";
+import { handleOf, type KeyedLimiter } from "./keyed-limiter.js";
 
-export type { LimiterStats };
-
-/** The policy behind a limiter; undefined for what is none. */
+/** @internal The policy behind a limiter; undefined for anything else. */
 export let policyOf: (limiter: unknown) => Policy | undefined;
+/** @internal Makes a limiter; `tier` finds those of its tiers. */
+export let limiterOf: (policy: Policy, tier: (name: string) => Limiter) => Limiter;
 
 /**
- * Limits many keys by one policy. A key may be left out (or undefined): the
- * call then acts on the policy's one global bucket. Costs are integers from 0
- * to 2^31-1, 1 by default; 0 asks without taking.
+ * Limits many keys by one policy: every key has a bucket of its own. Made by
+ * `sluice.tokenBucket()` and the like, or found by `sluice.limiter()`; the same
+ * in every thread.
+ *
+ * Costs are integers from 0 to 2^31-1, 1 by default; a cost of 0 asks without
+ * taking. Every method throws TypeError or RangeError for a wrong argument, a
+ * missing key included, and SluiceError ERR_SLUICE_CLOSED after `sluice.close()`.
  */
 export class Limiter {
   static {
     policyOf = (
       limiter,
     ) => (typeof limiter === "object" && limiter !== null && #policy in limiter ? limiter.#policy : undefined);
+    limiterOf = (policy, tier) => new Limiter(policy, tier);
   }
 
   readonly #policy: Policy;
@@ -40,12 +46,11 @@ export class Limiter {
   readonly #scratch: Scratch;
   readonly #record: number;
   readonly #waiters: Waiters;
-  /** The policy's one global bucket: the same methods without a key, shared by all threads. */
+  /** The policy's one global bucket, apart from those of all keys: the same methods without a key. */
   readonly global: KeyedLimiter;
   readonly #tier: (name: string) => Limiter;
 
-  /** Made by `sluice.tokenBucket()` and the like, or `sluice.limiter()`. */
-  constructor(policy: Policy, tier: (name: string) => Limiter) {
+  private constructor(policy: Policy, tier: (name: string) => Limiter) {
     this.#tier = tier;
     this.#policy = policy;
     this.#table = policy.table;
@@ -54,35 +59,46 @@ export class Limiter {
     this.#scratch = policy.table.scratch;
     this.#record = policy.record;
     this.#waiters = new Waiters(policy);
-    this.global = new KeyedLimiter(policy, this.#waiters, undefined);
+    this.global = handleOf(policy, this.#waiters, undefined);
   }
 
+  /** The name it was defined with; that of a tier is `"user/gold"`. */
   get name(): string {
     return this.#policy.name;
   }
 
-  /** Tokens per second. */
+  /** Tokens per second: 0, 1e-9 to 3e9, or Infinity. Of several limits, the first one's. */
   get rate(): number {
     return this.#policy.rate;
   }
 
-  /** Most tokens at once. */
+  /** Most tokens at once. Of a window, its limit; of a warm-up, the most permits stored; of several limits, the first one's. */
   get burst(): number {
     return this.#policy.burst;
   }
 
-  /** The limiter of a tier: the same in all but its limits, with buckets of its own. Throws ERR_SLUICE_NO_POLICY if there is none. */
+  /** Its limits as they are now, in the order of `decision.limitIndex`: one, or as many as it was defined with. */
+  get limits(): readonly BucketLimits[] {
+    const { limits } = this.#policy;
+    return (limits.length === 0 ? [this.#policy] : limits).map(({ rate, burst }) => ({ rate, burst }));
+  }
+
+  /**
+   * The limiter of a tier: the same but for its limits, with buckets of its own.
+   * @throws SluiceError ERR_SLUICE_NO_POLICY if it was defined without that tier.
+   */
   tier(name: string): Limiter {
     return this.#tier(name);
   }
 
-  /** This limiter for one key, hashed once; without a key, for the global bucket. */
-  key(key?: Key): KeyedLimiter {
-    return key === undefined ? this.global : new KeyedLimiter(this.#policy, this.#waiters, key);
+  /** A handle to the bucket of one key, which is hashed once: for keys that are used often. */
+  key(key: Key): KeyedLimiter {
+    if (key === undefined) throw noKey(key);
+    return handleOf(this.#policy, this.#waiters, key);
   }
 
-  /** Takes `cost` tokens of `key` if they are there. Never throws for being limited. */
-  allow(key?: Key, cost = 1): boolean {
+  /** Takes `cost` tokens of `key` and returns true, or takes none and returns false. */
+  allow(key: Key, cost = 1): boolean {
     if (typeof cost !== "number" || (cost | 0) !== cost || cost < 0) checkCost(cost);
     if (typeof key === "string") {
       const scratch = this.#scratch;
@@ -96,26 +112,26 @@ export class Limiter {
   }
 
   /** As `allow`, with the whole answer. */
-  consume(key?: Key, cost = 1): Decision {
+  consume(key: Key, cost = 1): Decision {
     return this.#ask(key, this.#table.at.CONSUME, cost);
   }
 
-  /** What `consume` would answer; takes nothing. */
-  peek(key?: Key, cost = 1): Decision {
+  /** The answer that `consume` would give; takes nothing. */
+  peek(key: Key, cost = 1): Decision {
     return this.#ask(key, 0, cost);
   }
 
-  #ask(key: Key | undefined, mode: number, cost: number): Decision {
+  #ask(key: Key, mode: number, cost: number): Decision {
     checkCost(cost);
-    if (key === undefined) return mode ? this.global.consume(cost) : this.global.peek(cost);
     return decisionIn(this.#policy, decideKey(this.#policy, key, mode, cost, this.#clock.now()));
   }
 
   /**
-   * Decides for many keys, in order, with one reading of the clock and their
-   * memory accesses overlapped. Returns `out` (or a new array): 1 for each key
-   * that was allowed, 0 for the others. Throws before it takes anything if
-   * `cost` or `out` is wrong; a key of a wrong type stops it at that key.
+   * As `allow` for many keys, in their order, with one reading of the clock and
+   * their memory accesses overlapped. Returns `out`, by default a new array: 1 for
+   * each key that was allowed, 0 for the others.
+   * @throws before anything is taken if `cost`, `out` or `keys` is wrong. At a
+   * wrong key it stops: the keys before it have been charged.
    */
   allowMany(keys: ArrayLike<Key>, cost = 1, out: Uint8Array = new Uint8Array(checkLength(keys))): Uint8Array {
     checkCost(cost);
@@ -160,13 +176,13 @@ export class Limiter {
     return out;
   }
 
-  /** Takes `cost` tokens, from the future if need be, and says how long to wait before acting. */
-  reserve(key?: Key, cost = 1, options: ReserveOptions = {}): Reservation {
+  /** Takes `cost` tokens, from the future if need be; see `KeyedLimiter.reserve`. */
+  reserve(key: Key, cost = 1, options: ReserveOptions = {}): Reservation {
     return this.key(key).reserve(cost, options);
   }
 
   /** Waits until `cost` tokens of `key` are there; see `KeyedLimiter.wait`. */
-  wait(key?: Key, cost = 1, options: WaitOptions = {}): Promise<void> {
+  wait(key: Key, cost = 1, options: WaitOptions = {}): Promise<void> {
     try {
       return this.key(key).wait(cost, options);
     } catch (error) {
@@ -175,53 +191,75 @@ export class Limiter {
   }
 
   /** Blocks this worker thread until `cost` tokens of `key` are there; see `KeyedLimiter.waitSync`. */
-  waitSync(key?: Key, cost = 1, options: WaitSyncOptions = {}): void {
+  waitSync(key: Key, cost = 1, options: WaitSyncOptions = {}): void {
     this.key(key).waitSync(cost, options);
   }
 
   /** Gives `cost` tokens back to `key`, at most up to the burst. */
-  refund(key?: Key, cost = 1): void {
+  refund(key: Key, cost = 1): void {
     this.key(key).refund(cost);
   }
 
-  /** Takes `cost` tokens whether they are there or not: the bucket may go into debt, which later calls wait out. */
-  charge(key?: Key, cost = 1): void {
+  /** Takes `cost` tokens of `key`, there or not: the bucket may go into debt, which later calls wait out. */
+  charge(key: Key, cost = 1): void {
     this.key(key).charge(cost);
   }
 
   /** Makes the bucket of `key` full, as if never used. */
-  reset(key?: Key): void {
+  reset(key: Key): void {
     this.key(key).reset();
   }
 
   /**
-   * Changes the rate, tokens per second, for all keys and threads at once.
-   * Tokens earned until now stay. Of a window it changes the limit, to the rate
-   * times its length; of several limits the one at `limitIndex`.
+   * Changes the rate, tokens per second (0, 1e-9 to 3e9, or Infinity), for all
+   * keys and threads at once. Tokens earned until now stay; reservations and waits
+   * become due by the new rate. Of several limits it changes the one at `limitIndex`.
+   * @throws TypeError for a window, whose limit is set by `setLimit`; SluiceError
+   * ERR_SLUICE_LOCKED if a thread was stopped while it changed a policy.
    */
   setRate(rate: number, limitIndex = 0): void {
     checkRate(rate);
-    this.#limit(limitIndex).set({ rate });
-    this.#waiters.reconsider();
+    if (this.#policy.kind.window) throw this.#hasNo("rate", "setLimit()");
+    this.#set({ rate }, limitIndex);
   }
 
-  /** Changes the burst, tokens, for all keys and threads at once. Of a window it changes the limit; what was used stays used. */
+  /**
+   * Changes the burst, an integer from 0 to 2^31-1 tokens, for all keys and
+   * threads at once. Of several limits it changes the one at `limitIndex`.
+   * @throws TypeError for a window, whose limit is set by `setLimit`, and for a
+   * warm-up, which has no burst; SluiceError ERR_SLUICE_LOCKED as `setRate`.
+   */
   setBurst(burst: number, limitIndex = 0): void {
     checkBurst(burst);
-    if (!this.#policy.kind.hasBurst) {
-      throw new TypeError(
-        `${JSON.stringify(this.name)} warms up: it stores what its rate and warmupMs make, and has no burst to set`,
-      );
-    }
-    this.#limit(limitIndex).set({ burst });
+    const { window, hasBurst } = this.#policy.kind;
+    if (window) throw this.#hasNo("burst", "setLimit()");
+    if (!hasBurst) throw this.#hasNo("burst", "setRate()");
+    this.#set({ burst }, limitIndex);
+  }
+
+  /**
+   * Changes the limit of a window, an integer from 0, for all keys and threads at
+   * once. What was used of the window stays used.
+   * @throws RangeError for a limit that is too large for the window; TypeError for
+   * other kinds, which have a rate and a burst; SluiceError ERR_SLUICE_LOCKED as `setRate`.
+   */
+  setLimit(limit: number): void {
+    checkInteger("limit", limit, 0, MAX_COST);
+    const { window, hasBurst } = this.#policy.kind;
+    if (!window) throw this.#hasNo("limit", hasBurst ? "setRate() and setBurst()" : "setRate()");
+    this.#set({ burst: limit }, 0);
+  }
+
+  #set(to: Partial<Limits>, limitIndex: number): void {
+    const { limits } = this.#policy;
+    checkInteger("limitIndex", limitIndex, 0, Math.max(0, limits.length - 1));
+    (limits[limitIndex] ?? this.#policy).set(to);
     this.#waiters.reconsider();
   }
 
-  /** The policy of one of several limits, or the only one. */
-  #limit(index: number): Policy {
-    const { limits } = this.#policy;
-    checkInteger("limitIndex", index, 0, Math.max(0, limits.length - 1));
-    return limits[index] ?? this.#policy;
+  #hasNo(what: string, instead: string): TypeError {
+    const { name, kind } = this.#policy;
+    return new TypeError(`${JSON.stringify(name)} is a ${kind.name} and has no ${what} to set; use ${instead}`);
   }
 }
 

@@ -14,7 +14,7 @@ interface CommonOptions<Own> {
    * Other limits for some keys: `limiter.tier('gold')` limits by those of `gold`.
    * Options that a tier leaves out are the same as here.
    */
-  tiers?: Record<string, Partial<Own>>;
+  tiers?: Record<string, Own>;
 }
 
 export interface BucketLimits {
@@ -30,23 +30,32 @@ export interface SeveralLimits {
    */
   limits: readonly BucketLimits[];
 }
-export type TokenBucketOptions = (BucketLimits | SeveralLimits) & CommonOptions<BucketLimits & SeveralLimits>;
+/** Has no option of these names. */
+type Without<Name extends string> = { [Each in Name]?: undefined };
+/** One limit (`rate`, `burst`) or several (`limits`), not both. */
+export type TokenBucketOptions =
+  & ((BucketLimits & Without<"limits">) | (SeveralLimits & Without<"rate" | "burst">))
+  & CommonOptions<(Partial<BucketLimits> & Without<"limits">) | (SeveralLimits & Without<"rate" | "burst">)>;
 
-export interface LeakyLimits {
+interface Leak {
   /** Drops that leak per second: 0, 1e-9 to 3e9, or Infinity. */
   rate: number;
-  /**
-   * Most drops at once, an integer from 0 to 2^31-1. A meter needs it; a queue has
-   * 1 by default, which lets them out one by one.
-   */
-  burst?: number;
+}
+interface LeakyMeter extends Leak {
+  /** Most drops at once, an integer from 0 to 2^31-1. A queue has 1 by default, which lets them out one by one. */
+  burst: number;
+}
+interface LeakyQueue extends Leak, Partial<LeakyMeter> {
+  rate: number;
   /**
    * Makes it a queue of this length, an integer from 0 to 2^31-1. A wait is refused
    * at once if the queue has no place for its cost.
    */
-  queue?: number;
+  queue: number;
 }
-export interface LeakyBucketOptions extends LeakyLimits, CommonOptions<LeakyLimits> {}
+/** A meter (`rate`, `burst`) or a queue (`rate`, `queue`, perhaps `burst`). */
+export type LeakyLimits = (LeakyMeter & Without<"queue">) | LeakyQueue;
+export type LeakyBucketOptions = LeakyLimits & CommonOptions<Partial<LeakyLimits>>;
 
 export interface WindowLimits {
   /** Most tokens in a window: an integer >= 0. The largest limit depends on the window's length. */
@@ -54,14 +63,14 @@ export interface WindowLimits {
   /** A window's length, ms: an integer from 1 to 366 days. */
   windowMs: number;
 }
-export interface FixedWindowOptions extends WindowLimits, CommonOptions<WindowLimits> {
+export interface FixedWindowOptions extends WindowLimits, CommonOptions<Partial<WindowLimits>> {
   /**
    * 'wall': windows begin at multiples of their length on the wall clock (UTC), as
    * it stands when the limiter is defined. Left out: when it is defined.
    */
   align?: "wall";
 }
-export interface SlidingWindowOptions extends WindowLimits, CommonOptions<WindowLimits> {
+export interface SlidingWindowOptions extends WindowLimits, CommonOptions<Partial<WindowLimits>> {
   /**
    * Counts in 1 to 12 time slots, and never lets more than `limit` pass in any
    * `windowMs`. Each key takes a line of 64 bytes (`lineCapacity`). Left out: an
@@ -78,9 +87,9 @@ interface WarmUpLimits {
   /** How much slower it is when cold: 1 to 1,000,000, 3 by default. */
   coldFactor?: number;
 }
-export interface WarmUpOptions extends WarmUpLimits, CommonOptions<WarmUpLimits> {}
+export interface WarmUpOptions extends WarmUpLimits, CommonOptions<Partial<WarmUpLimits>> {}
 
-/** The policy that options define. */
+/** @internal The policy that options define. */
 export interface Definition<Kind extends string = string> {
   readonly kind: Kind;
   readonly numbers: Limits;
@@ -127,24 +136,31 @@ function reader<Options extends CommonOptions<object>, Kind extends string>(
   };
 }
 
-/** A tier with a rate or burst of its own has that one limit. */
+/** Of `options`, what a tier of a token bucket takes over: no `limits` if it has a rate or burst of its own, and the other way round. */
 function withoutLimitsOf<Options extends object>(tier: object, options: Options): Options {
-  if (!("limits" in options) || !("rate" in tier || "burst" in tier)) return options;
-  const { limits: _, ...rest } = options;
-  return rest as Options;
+  const { limits, rate, burst, ...rest } = options as { limits?: unknown; rate?: unknown; burst?: unknown };
+  if ("limits" in tier) return rest as Options;
+  if (limits !== undefined && ("rate" in tier || "burst" in tier)) return { ...rest, rate, burst } as Options;
+  return options;
 }
 
 const bucketNames = ["rate", "burst"];
 const windowNames = ["limit", "windowMs"];
 
+/** @internal */
 export const tokenBucket = reader(
   [...bucketNames, "limits"],
   [],
   (options: TokenBucketOptions): Plain<"tokenBucket" | "limits"> => {
-    if (!("limits" in options) || options.limits === undefined) {
-      return { kind: "tokenBucket", numbers: bucketNumbers(options as BucketLimits) };
+    const { limits, rate, burst } = options;
+    if (limits === undefined) return { kind: "tokenBucket", numbers: bucketNumbers(options as BucketLimits) };
+    if (rate !== undefined || burst !== undefined) {
+      throw new TypeError(
+        `"limits" expected no ${
+          rate === undefined ? "burst" : "rate"
+        } besides, got both: a limit of several has its own`,
+      );
     }
-    const { limits } = options;
     if (!Array.isArray(limits) || limits.length < 1 || limits.length > 7) {
       throw unexpected("limits", "an array of 1 to 7 { rate, burst }", limits, "object");
     }
@@ -162,6 +178,7 @@ function bucketNumbers({ rate, burst }: BucketLimits): Limits {
   return { rate, burst, extra: 0 };
 }
 
+/** @internal */
 export const leakyBucket = reader(
   [...bucketNames, "queue"],
   [],
@@ -181,6 +198,7 @@ function windowNumbers({ limit, windowMs }: WindowLimits): Limits {
   return { rate: limit / (windowMs / 1000), burst: limit, extra: windowMs * 1e6 };
 }
 
+/** @internal */
 export const fixedWindow = reader(windowNames, ["align"], (options: FixedWindowOptions): Plain<"fixedWindow"> => {
   const { align, windowMs } = options;
   const numbers = windowNumbers(options);
@@ -189,6 +207,7 @@ export const fixedWindow = reader(windowNames, ["align"], (options: FixedWindowO
   return { kind: "fixedWindow", numbers, alignMs: wallMs() % windowMs };
 });
 
+/** @internal */
 export const slidingWindow = reader(
   windowNames,
   ["slots"],
@@ -203,6 +222,7 @@ export const slidingWindow = reader(
   },
 );
 
+/** @internal */
 export const warmUp = reader(
   ["rate", "warmupMs", "coldFactor"],
   [],

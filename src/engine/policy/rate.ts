@@ -58,10 +58,10 @@ export function every(intervalMs: number): number {
  * Checks a rate, tokens per second.
  * @throws RangeError unless it is 0, Infinity or from MIN_RATE to MAX_RATE, TypeError if it is no number.
  */
-export function checkRate(rate: unknown): asserts rate is number {
+export function checkRate(rate: unknown, name = "rate"): asserts rate is number {
   if (rate === 0 || rate === Infinity) return;
   if (typeof rate !== "number" || !(rate >= MIN_RATE && rate <= MAX_RATE)) {
-    throw unexpected("rate", `tokens per second: 0, ${MIN_RATE} to ${MAX_RATE}, or Infinity`, rate);
+    throw unexpected(name, `tokens per second: 0, ${MIN_RATE} to ${MAX_RATE}, or Infinity`, rate);
   }
 }
 

@@ -35,15 +35,17 @@ const counters: Readonly<Record<keyof LimiterStats, keyof KernelNumbers>> = {
 };
 const names = Object.keys(counters) as (keyof LimiterStats)[];
 
+/** @internal */
 export function zeros(): LimiterStats {
   return { allowed: 0, denied: 0, evicted: 0, contended: 0, fullDenied: 0, fullAllowed: 0, claimed: 0, shadowed: 0 };
 }
 
+/** @internal */
 export function add(sum: LimiterStats, more: LimiterStats): void {
   for (const name of names) sum[name] += more[name];
 }
 
-/** Counts of policy `number` over all threads, living and ended. */
+/** @internal Counts of policy `number` over all threads, living and ended. */
 export function countsOf({ at, longs, threads }: Table, number: number): LimiterStats {
   const sum = zeros();
   for (let thread = 0; thread < threads.count; thread++) {
@@ -53,7 +55,7 @@ export function countsOf({ at, longs, threads }: Table, number: number): Limiter
   return sum;
 }
 
-/** One of this thread's counters of a policy. */
+/** @internal One of this thread's counters of a policy. */
 export class Counter {
   readonly #table: Table;
   readonly #index: number;
@@ -90,7 +92,7 @@ export interface AuditCounts {
   locksHeld: number;
 }
 
-/** Walks the table, about 10 ns a slot. */
+/** @internal Walks the table, about 10 ns a slot. */
 export function audit({ kernel, scratch, clock, header, at }: Table): AuditCounts {
   kernel.audit(clock.now());
   return {
@@ -105,7 +107,7 @@ export function audit({ kernel, scratch, clock, header, at }: Table): AuditCount
   };
 }
 
-/** Keys of policy `number` that are not fresh, as the last audit of this thread found. */
+/** @internal Keys of policy `number` that are not fresh, as the last audit of this thread found. */
 export function liveKeysOf({ at, unsigned, scratch }: Table, number: number): number {
   return unsigned[(scratch.statsAt(number) + at.COUNTERS_LIVE) / 4];
 }

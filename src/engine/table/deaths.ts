@@ -27,13 +27,13 @@ export function watch(worker: Worker): void {
   worker.once("exit", () => each((table) => table.bury(threadId)));
 }
 
-/** Stops watching the deaths of workers for a table. */
+/** @internal Stops watching the deaths of workers for a table. */
 export function unwatch(table: Table): void {
   forgotten.unregister(table);
   for (const ref of tables) if (ref.deref() === table) tables.delete(ref);
 }
 
-/** Watches the deaths of this thread's workers for a table. */
+/** @internal Watches the deaths of this thread's workers for a table. */
 export function join(table: Table): void {
   tables.add(new WeakRef(table));
   const { threads, thread } = table;

@@ -9,6 +9,7 @@ import { kernelConstants, type KernelNumbers, type SharedMemory } from "./kernel
 import { Views } from "./views.js";
 
 export type WhenFull = "evict" | "deny" | "allow";
+/** @internal */
 export const whenFullChoices: readonly WhenFull[] = ["evict", "deny", "allow"];
 
 /** What another thread needs to attach. Structured-cloneable: put it in `workerData` or post it. */
@@ -19,7 +20,7 @@ export interface SluiceHandle {
   readonly memory: SharedMemory;
 }
 
-/** What a table is made with. */
+/** @internal What a table is made with. */
 export interface Founding {
   readonly setCount: number;
   readonly lineSetCount: number;
@@ -33,6 +34,7 @@ export interface Founding {
   readonly random: BigUint64Array;
 }
 
+/** @internal */
 export class Header {
   readonly #buffer: SharedArrayBuffer;
   readonly #views: Views;
@@ -120,7 +122,10 @@ export class Header {
   }
 }
 
-/** The header behind a handle. Throws TypeError for what is no handle, ERR_SLUICE_LAYOUT for a table of another version. */
+/**
+ * The header behind a handle. Throws TypeError for what is no handle, ERR_SLUICE_LAYOUT for a table of another version.
+ * @internal
+ */
 export function headerOf(handle: SluiceHandle): Header {
   if (typeof handle !== "object" || handle === null || !(handle.memory instanceof WebAssembly.Memory)) {
     throw new TypeError(`"handle" expected the handle of a Sluice, got ${shown(handle)}`);

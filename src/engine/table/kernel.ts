@@ -2,7 +2,7 @@
 
 import { kernelBase64 } from "./kernel-binary.js";
 
-/** What assembly/index.ts exports. Policies are record addresses, times are ms since the table's epoch. */
+/** @internal  What assembly/index.ts exports. Policies are record addresses, times are ms since the table's epoch. */
 export interface KernelExports {
   enter(thread: number): void;
   setsOffset(threadCount: number): number;
@@ -245,7 +245,9 @@ const bigints = [
   "LEASE_MAX_TOKENS",
 ] as const;
 
+/** @internal */
 export interface KernelNumbers extends Readonly<Record<(typeof numbers)[number], number>> {}
+/** @internal */
 export interface KernelBigints extends Readonly<Record<(typeof bigints)[number], bigint>> {}
 
 /** A shared WebAssembly.Memory, by a name that users' type checkers know: TypeScript has WebAssembly for browsers only. */
@@ -253,7 +255,7 @@ export interface SharedMemory {
   readonly buffer: SharedArrayBuffer;
 }
 
-/** An instance of the kernel over a table's memory. */
+/** @internal  An instance of the kernel over a table's memory. */
 export interface Kernel extends KernelExports {
   /** Too many to be quick: hot paths store the few that they need. */
   readonly at: KernelNumbers;
@@ -266,7 +268,7 @@ function module(): WebAssembly.Module {
   return (compiled ??= new WebAssembly.Module(Buffer.from(kernelBase64, "base64")));
 }
 
-/** Instantiates the kernel. Each thread has its own instance; the memory is shared. */
+/** @internal  Instantiates the kernel. Each thread has its own instance; the memory is shared. */
 export function instantiate(memory: SharedMemory): Kernel {
   const { exports } = new WebAssembly.Instance(module(), { env: { memory } });
   const valueOf = (name: string): unknown => {
@@ -282,7 +284,7 @@ export function instantiate(memory: SharedMemory): Kernel {
 
 let constants: Kernel | undefined;
 
-/** A kernel that has no table: its constants, and what can be worked out from sizes alone. */
+/** @internal  A kernel that has no table: its constants, and what can be worked out from sizes alone. */
 export function kernelConstants(): Kernel {
   return (constants ??= instantiate(new WebAssembly.Memory({ initial: 1, maximum: 1, shared: true })));
 }

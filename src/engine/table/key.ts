@@ -14,6 +14,7 @@ export type Key = string | number | bigint | Uint8Array;
 /**
  * Makes `key` the scratch's key, which the next general call of the kernel is about.
  * @throws TypeError for a value of another type, RangeError for NaN and infinities.
+ * @internal
  */
 export function putKey(table: Table, record: number, key: Key): void {
   const { kernel, at, scratch } = table;
@@ -27,13 +28,23 @@ export function putKey(table: Table, record: number, key: Key): void {
   } else if (key instanceof Uint8Array) {
     putBytes(table, record, at.BYTES, key);
   } else {
-    throw new TypeError(`"key" expected a string, number, bigint or Uint8Array, got ${shown(key)}`);
+    throw noKey(key);
   }
+}
+
+/** @internal The error for what is no key. */
+export function noKey(key: unknown): TypeError {
+  return new TypeError(
+    `"key" expected a string, number, bigint or Uint8Array, got ${shown(key)}${
+      key === undefined ? "; the one bucket without a key is limiter.global" : ""
+    }`,
+  );
 }
 
 /**
  * The number itself.
  * @throws RangeError if it is NaN or infinite.
+ * @internal
  */
 export function finite(key: number): number {
   if (key - key !== 0) throw new RangeError(`"key" expected a finite number, got ${key}`);

@@ -13,12 +13,13 @@ export interface Claim {
   readonly delayMs: number;
 }
 
-/** Throws ERR_SLUICE_MAIN_THREAD on the main thread. */
-export function checkMayBlock(): void {
+/** Throws ERR_SLUICE_MAIN_THREAD in the main thread. */
+export function checkMayBlock(limiter: string, cost: number): void {
   if (isMainThread) {
     throw new SluiceError(
       "ERR_SLUICE_MAIN_THREAD",
       "a synchronous wait would block the main thread; call it in a worker thread, or wait asynchronously",
+      { limiter, cost },
     );
   }
 }
@@ -34,7 +35,7 @@ export function blockUntil(
   timeoutMs: number,
 ): void {
   if (delayMs === 0) return;
-  checkMayBlock();
+  checkMayBlock(bucket.policy.name, cost);
   const { clock } = bucket.table;
   const deadlineMs = nowMs + timeoutMs;
   const most = clock.kind === "manual" ? 1 : LONGEST_SLEEP_MS;

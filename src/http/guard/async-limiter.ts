@@ -9,7 +9,6 @@
 import type { Decision } from "../../engine/bucket/decision.js";
 import type { GroupDecision } from "../../engine/limiter/all.js";
 import { type Limiter, policyOf } from "../../engine/limiter/limiter.js";
-import type { Policy } from "../../engine/policy/policy.js";
 import type { Key } from "../../engine/table/key.js";
 
 export interface AsyncDecision extends Decision {
@@ -52,7 +51,14 @@ export interface Charge {
 }
 
 /** A limit as header fields describe it. */
-export type HeaderLimit = Pick<Policy, "name" | "rate" | "burst" | "version"> & { kind: { hasBurst: boolean } };
+export interface HeaderLimit {
+  readonly name: string;
+  readonly rate: number;
+  readonly burst: number;
+  /** Changes with every new rate or burst. */
+  readonly version: number;
+  readonly kind: { readonly hasBurst: boolean };
+}
 
 export function isLimiter(value: unknown): value is AnyLimiter {
   if (policyOf(value as Limiter)) return true;

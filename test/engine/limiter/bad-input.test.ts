@@ -92,8 +92,12 @@ const KEY: Judge = (thing) => {
   if (typeof thing === "string" || typeof thing === "bigint" || thing instanceof Uint8Array) return "fine";
   return typeof thing === "number" ? (Number.isFinite(thing) ? "fine" : "value") : "type";
 };
-const GLOBAL_OR_KEY = optional(KEY);
-const OPTIONS = (thing: unknown): Verdict => (typeof thing === "object" && thing !== null ? "fine" : "type");
+/** An object without names that no option has. */
+const OPTIONS = (thing: unknown): Verdict => {
+  if (typeof thing !== "object" || thing === null || Array.isArray(thing)) return "type";
+  for (const _ in thing) return "type";
+  return "fine";
+};
 const SIGNAL = optional((thing) => (thing instanceof AbortSignal ? "fine" : "type"));
 const NAME: Judge = (
   thing,
@@ -113,6 +117,7 @@ beforeEach(() => {
   clock = new ManualClock(1000);
   sluice = Sluice.create({ capacity: 50, clock, maxThreads: 2 });
   limiter = sluice.tokenBucket("test", { rate: 10, burst: 5 });
+  sluice.fixedWindow("window", { limit: 5, windowMs: 1000 });
   for (const key of ["a", 1, 2n, Uint8Array.of(3)]) limiter.allow(key, 2);
   limiter.charge("debt", 50);
   limiter.global.allow(3);
@@ -167,7 +172,8 @@ async function judge(
     });
   }
   const { message } = error as Error;
-  if (!message.startsWith(`"${option}" expected `) || !/, got \S/.test(message)) {
+  const namesUnknownOption = verdict === "type" && message.startsWith(`"${option}" has no option `);
+  if (!namesUnknownOption && !(message.startsWith(`"${option}" expected `) && /, got \S/.test(message))) {
     throw new Error(`${what}: the message is ${message}`);
   }
   if (typeof thing === "number" && !message.endsWith(`got ${thing}`)) {
@@ -201,7 +207,7 @@ const arguments_: [option: string, right: Judge, calls: Record<string, (thing: n
     "key().charge(cost)": (cost) => limiter.key("a").charge(cost),
     "global.allow(cost)": (cost) => limiter.global.allow(cost),
   }],
-  ["key", GLOBAL_OR_KEY, {
+  ["key", KEY, {
     "allow(key)": (key) => limiter.allow(key),
     "consume(key)": (key) => limiter.consume(key),
     "peek(key)": (key) => limiter.peek(key),
@@ -212,8 +218,11 @@ const arguments_: [option: string, right: Judge, calls: Record<string, (thing: n
     "charge(key)": (key) => limiter.charge(key),
     "reset(key)": (key) => limiter.reset(key),
     "key(key)": (key) => limiter.key(key),
+    "allowMany([key])": (key) => limiter.allowMany([key]),
+    "all([[limiter, key]])": (key) => sluice.all([[limiter, key]]),
+    "reserveAll([[limiter, key]])": (key) => sluice.reserveAll([[limiter, key]]),
+    "waitAll([[limiter, key]])": (key) => sluice.waitAll([[limiter, key]], { timeoutMs: 0 }),
   }],
-  ["key", KEY, { "allowMany([key])": (key) => limiter.allowMany([key]) }],
   ["rate", RATE, {
     "setRate(rate)": (rate) => limiter.setRate(rate),
     "tokenBucket({ rate })": (rate) => sluice.tokenBucket(`new ${counter++}`, { rate, burst: 1 }),
@@ -222,13 +231,19 @@ const arguments_: [option: string, right: Judge, calls: Record<string, (thing: n
     "setBurst(burst)": (burst) => limiter.setBurst(burst),
     "tokenBucket({ burst })": (burst) => sluice.tokenBucket(`new ${counter++}`, { rate: 1, burst }),
   }],
+  ["limit", BURST, {
+    "setLimit(limit)": (limit) => sluice.limiter("window").setLimit(limit),
+    "fixedWindow({ limit })": (limit) => sluice.fixedWindow(`new ${counter++}`, { limit, windowMs: 1000 }),
+  }],
   ["maxWaitMs", DURATION, {
     "reserve(key, 1, { maxWaitMs })": (maxWaitMs) => limiter.reserve("debt", 1, { maxWaitMs }),
+    "reserveAll(entries, { maxWaitMs })": (maxWaitMs) => sluice.reserveAll([[limiter, "debt"]], { maxWaitMs }),
     "key().reserve(1, { maxWaitMs })": (maxWaitMs) => limiter.key("debt").reserve(1, { maxWaitMs }),
   }],
   ["timeoutMs", DURATION, {
     "wait(key, 0, { timeoutMs })": (timeoutMs) => limiter.wait("a", 0, { timeoutMs }),
     "key().wait(0, { timeoutMs })": (timeoutMs) => limiter.key("a").wait(0, { timeoutMs }),
+    "waitAll(entries, { timeoutMs })": (timeoutMs) => sluice.waitAll([[limiter, "a", 0]], { timeoutMs }),
     "waitSync(key, 1, { timeoutMs })": (timeoutMs) => limiter.waitSync("a", 1, { timeoutMs }),
     "key().waitSync(1, { timeoutMs })": (timeoutMs) => limiter.key("a").waitSync(1, { timeoutMs }),
   }],
@@ -237,10 +252,13 @@ const arguments_: [option: string, right: Judge, calls: Record<string, (thing: n
     "key().wait(0, { maxWaiters })": (maxWaiters) => limiter.key("a").wait(0, { maxWaiters }),
   }],
   ["signal", SIGNAL, {
+    "waitAll(entries, { signal })": (signal) => sluice.waitAll([[limiter, "a", 0]], { signal }),
     "wait(key, 0, { signal })": (signal) => limiter.wait("a", 0, { signal }),
     "key().wait(0, { signal })": (signal) => limiter.key("a").wait(0, { signal }),
   }],
   ["options", optional(OPTIONS), {
+    "reserveAll(entries, options)": (options) => sluice.reserveAll([[limiter, "a"]], options),
+    "waitAll(entries, options)": (options) => sluice.waitAll([[limiter, "a", 0]], options),
     "reserve(key, 1, options)": (options) => limiter.reserve("a", 1, options),
     "wait(key, 0, options)": (options) => limiter.wait("a", 0, options),
     "waitSync(key, 1, options)": (options) => limiter.waitSync("a", 1, options),

@@ -31,6 +31,8 @@ function drain(limiter: Limiter, key: Key): number {
 }
 
 describe.each(tableKinds)("$kind, in its table", ({ kind, make, atOnce, hasBurst }: Kind) => {
+  const isWindow = /window/i.test(kind);
+
   it("counts what it admits and denies, and claims a slot for each key", () => {
     const { sluice } = create();
     const limiter = make(sluice, 5);
@@ -110,12 +112,28 @@ describe.each(tableKinds)("$kind, in its table", ({ kind, make, atOnce, hasBurst
     const limiter = make(sluice, 5);
     drain(limiter, "key");
     expect(limiter.rate).toBeGreaterThan(0);
-    limiter.setRate(50);
-    if (kind === "several limits") limiter.setRate(50, 0);
-    clock.advance(5000);
-    expect(limiter.allow("key")).toBe(true);
-    if (hasBurst) limiter.setBurst(2);
-    else expect(() => limiter.setBurst(2)).toThrow("has no burst to set");
+    expect(limiter.limits[0]).toEqual({ rate: limiter.rate, burst: limiter.burst });
+    if (isWindow) {
+      limiter.setLimit(50);
+      expect(limiter.burst).toBe(50);
+      clock.advance(5000);
+      expect(drain(limiter, "key")).toBe(50);
+      limiter.setLimit(2);
+      expect(() => limiter.setRate(50)).toThrow(/^"it" is a \w+Window and has no rate to set; use setLimit\(\)$/);
+      expect(() => limiter.setBurst(2)).toThrow(/^"it" is a \w+Window and has no burst to set; use setLimit\(\)$/);
+      for (const limit of [-1, Number.NaN, 0.5, "5", 2 ** 31]) {
+        expect(() => limiter.setLimit(limit as number)).toThrow("\"limit\" expected an integer");
+      }
+    } else {
+      limiter.setRate(50);
+      if (kind === "several limits") limiter.setRate(50, 0);
+      expect(limiter.rate).toBe(50);
+      clock.advance(5000);
+      expect(limiter.allow("key")).toBe(true);
+      if (hasBurst) limiter.setBurst(2);
+      else expect(() => limiter.setBurst(2)).toThrow(/^"it" is a warmUp and has no burst to set; use setRate\(\)$/);
+      expect(() => limiter.setLimit(2)).toThrow(/^"it" is a \w+ and has no limit to set; use setRate\(\)/);
+    }
     clock.advance(5000);
     expect(drain(limiter, "other")).toBe(hasBurst ? 2 : 1);
     for (const rate of [-1, Number.NaN, "5"]) {

@@ -181,11 +181,11 @@ describe("a fixed window", () => {
     const limiter = sluice.fixedWindow("window", { limit: 10, windowMs: 1000 });
     limiter.allow("key", 6);
     clock.advance(400);
-    limiter.setBurst(20);
+    limiter.setLimit(20);
     expect(limiter.peek("key")).toEqual({ allowed: true, limit: 20, remaining: 14, retryAfterMs: 0, resetMs: 600 });
-    limiter.setBurst(7);
+    limiter.setLimit(7);
     expect(limiter.peek("key")).toMatchObject({ allowed: true, limit: 7, remaining: 1 });
-    limiter.setRate(8);
+    limiter.setLimit(8);
     expect(limiter.burst).toBe(8);
     expect(limiter.rate).toBe(8);
     expect(limiter.peek("key").remaining).toBe(2);
@@ -213,7 +213,7 @@ describe("a fixed window", () => {
     const { sluice, clock } = create();
     const limiter = sluice.fixedWindow("window", { limit: 10, windowMs: 1000 });
     limiter.allow("key", 8);
-    limiter.setBurst(3);
+    limiter.setLimit(3);
     expect(limiter.allow("key")).toBe(false);
     clock.advance(1000);
     expect(limiter.peek("key").remaining).toBe(3);
@@ -224,7 +224,7 @@ describe("a fixed window", () => {
     const limiter = sluice.fixedWindow("window", { limit: 10, windowMs: 1000 });
     limiter.allow("key", 10);
     expect(limiter.reserve("key", 10)).toMatchObject({ granted: true, delayMs: 1000 });
-    limiter.setBurst(20);
+    limiter.setLimit(20);
     clock.advance(1000);
     // Ten reservations act now.
     expect(limiter.peek("key").remaining).toBeLessThanOrEqual(10);
@@ -234,7 +234,7 @@ describe("a fixed window", () => {
     const { sluice } = create();
     const limiter = sluice.fixedWindow("window", { limit: 5, windowMs: 1000 });
     limiter.allow("key", 3);
-    limiter.setBurst(0);
+    limiter.setLimit(0);
     expect(limiter.allow("key")).toBe(false);
     expect(() => limiter.peek("key", 0)).not.toThrow();
   });

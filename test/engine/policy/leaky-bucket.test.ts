@@ -137,7 +137,7 @@ describe("a leaky bucket as a meter", () => {
 
   it("needs a burst", () => {
     const { sluice } = create();
-    expect(() => sluice.leakyBucket("meter", { rate: 1 })).toThrow(
+    expect(() => sluice.leakyBucket("meter", { rate: 1 } as never)).toThrow(
       "\"burst\" expected an integer number of tokens from 0 to 2147483647, got undefined",
     );
   });

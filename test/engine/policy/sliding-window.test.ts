@@ -220,16 +220,16 @@ describe("a sliding window with slots", () => {
     );
   });
 
-  it("refuses a limit from setRate that its counters cannot hold", () => {
+  it("refuses a new limit that its counters cannot hold", () => {
     const { sluice } = create();
     const limiter = sluice.slidingWindow("window", { limit: 10, windowMs: 10_000, slots: 2 });
-    expect(() => limiter.setRate(1e9)).toThrow(/^"limit" expected at most/);
+    expect(() => limiter.setLimit(2 ** 31)).toThrow(/^"limit" expected an integer from 0 to 2147483647/);
   });
 
   it("refuses an infinite limit, as the other windows do", () => {
     const { sluice } = create();
     const limiter = sluice.slidingWindow("window", { limit: 10, windowMs: 10_000, slots: 2 });
-    expect(() => limiter.setRate(Infinity)).toThrow(/^"limit" expected at most/);
+    expect(() => limiter.setLimit(Infinity)).toThrow(/^"limit" expected an integer from 0 to 2147483647/);
   });
 });
 
@@ -387,7 +387,7 @@ describe("a sliding window of two counts", () => {
       "\"limit\" expected at most 2047 for a slidingWindow of 1 ms, got 4000",
     );
     const limiter = sluice.slidingWindow("window", { limit: 2047, windowMs: 1 });
-    expect(() => limiter.setBurst(2048)).toThrow("\"limit\" expected at most 2047");
+    expect(() => limiter.setLimit(2048)).toThrow("\"limit\" expected at most 2047");
   });
 });
 
@@ -497,16 +497,16 @@ describe.each([undefined, 1, 4, 12])("a sliding window with %s slots", (slots) =
     const { sluice, clock } = create();
     const limiter = make(sluice);
     limiter.allow("key", 6);
-    limiter.setBurst(20);
+    limiter.setLimit(20);
     expect(limiter.peek("key")).toMatchObject({ limit: 20, remaining: 14 });
-    limiter.setBurst(5);
+    limiter.setLimit(5);
     expect(limiter.peek("key")).toMatchObject({ limit: 5, remaining: 0, allowed: false });
-    limiter.setRate(8);
+    limiter.setLimit(8);
     expect(limiter.burst).toBe(8);
     expect(limiter.peek("key").remaining).toBe(2);
-    limiter.setBurst(0);
+    limiter.setLimit(0);
     expect(limiter.peek("key")).toMatchObject({ allowed: false, retryAfterMs: Infinity });
-    limiter.setBurst(10);
+    limiter.setLimit(10);
     clock.advance(3000);
     expect(limiter.peek("key").remaining).toBe(10);
   });

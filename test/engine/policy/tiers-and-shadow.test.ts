@@ -114,7 +114,7 @@ describe("a tier", () => {
     const { sluice } = create();
     const limiter = sluice.tokenBucket("user", { rate: 1, burst: 2, tiers: { gold: { burst: 10 } } });
     expect(() => limiter.tier("silver")).toThrow(
-      "\"name\" expected a limiter of this table, got \"user/silver\"; it has \"user\", \"user/gold\"",
+      "no limiter \"user/silver\": this table has \"user\", \"user/gold\"",
     );
     expect(() => limiter.tier("silver")).toThrow(expect.objectContaining({ code: "ERR_SLUICE_NO_POLICY" }));
   });
@@ -127,7 +127,7 @@ describe("a tier", () => {
     expect(() => sluice.tokenBucket("user", { rate: 1, burst: 2, tiers: { gold: null as unknown as object } })).toThrow(
       "\"tiers.gold\" expected an object, got null",
     );
-    expect(() => sluice.limiter("user")).toThrow("it has none");
+    expect(() => sluice.limiter("user")).toThrow("this table has none");
   });
 
   it("with a name that is too long is refused before anything is made", () => {
@@ -135,7 +135,7 @@ describe("a tier", () => {
     expect(() => sluice.tokenBucket("user", { rate: 1, burst: 2, tiers: { ["g".repeat(95)]: { burst: 1 } } })).toThrow(
       "\"name\" expected",
     );
-    expect(() => sluice.limiter("user")).toThrow("it has none");
+    expect(() => sluice.limiter("user")).toThrow("this table has none");
   });
 
   it("of several limits takes a rate and burst of its own, or refuses them", () => {

@@ -298,7 +298,7 @@ describe("warm-up", () => {
     const limiter = sluice.warmUp("warm", { rate: 10, warmupMs: 1000 });
     expect(limiter.burst).toBe(10);
     expect(() => limiter.setBurst(5)).toThrow(
-      "\"warm\" warms up: it stores what its rate and warmupMs make, and has no burst to set",
+      "\"warm\" is a warmUp and has no burst to set; use setRate()",
     );
     expect(() => sluice.warmUp("other", { rate: 1, warmupMs: Number.NaN })).toThrow("\"warmupMs\" expected");
     expect(() => sluice.warmUp("other", { rate: 1, warmupMs: -1 })).toThrow("\"warmupMs\" expected");

@@ -68,11 +68,16 @@ function answers(
       // Neither way keeps a reading: `consume` decides in general, and so does a key that is looked up.
       looked.push(key === undefined ? twins[1].global.consume(step.cost).allowed : twins[1].allow(key, step.cost));
     } else if (step.does === "move") clock.set(Math.max(0, clock.nowMs + step.ms));
-    else if (step.does === "rate") {
-      if (!isWindow || (step.rate >= 1 && step.rate <= 1000)) {
-        for (const limiter of twins) limiter.setRate(step.rate);
+    else if (isWindow) {
+      // A limit that makes about that rate in half a second.
+      const limit = step.does === "rate" ? Math.round(Math.min(step.rate, 1000) / 2) : step.burst;
+      for (const limiter of twins) limiter.setLimit(Math.max(1, limit));
+    } else {
+      for (const limiter of twins) {
+        if (step.does === "rate") limiter.setRate(step.rate);
+        else limiter.setBurst(step.burst);
       }
-    } else for (const limiter of twins) limiter.setBurst(isWindow ? Math.max(1, step.burst) : step.burst);
+    }
   }
   const { limiters } = sluice.stats();
   const counts = ["kept", "looked"].map((name) => ({ allowed: limiters[name].allowed, denied: limiters[name].denied }));
