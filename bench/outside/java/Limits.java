@@ -50,7 +50,10 @@ public final class Limits {
     switch (args[0]) {
       case "hot" -> hot();
       case "keys" -> keys();
-      case "threads" -> threads(Arrays.stream(options.getOrDefault("threads", "1,2,4").split(",")).mapToInt(Integer::parseInt).toArray());
+      case "threads" -> {
+        String[] sizes = options.getOrDefault("threads", "1,2,4").split(",");
+        threads(Arrays.stream(sizes).mapToInt(Integer::parseInt).toArray());
+      }
       default -> throw new IllegalArgumentException("no such question: " + args[0]);
     }
   }
@@ -66,7 +69,10 @@ public final class Limits {
     if (!is) throw new AssertionError("wrong answers: " + what);
   }
 
-  /** A way to make decisions; answers how many were admitted. What it asks for is laid ready outside of the time that is measured. */
+  /**
+   * A way to make decisions. It returns how many were admitted. What it asks for
+   * is prepared outside the measured time.
+   */
   record Entrant(String name, IntConsumer prepare, IntSupplier run, int right) {
     double ns(int round) {
       prepare.accept(round);
@@ -137,7 +143,10 @@ public final class Limits {
     String[] ready = new String[decisions];
     IntConsumer prepare = round -> {
       int from = round % slots * decisions;
-      for (int i = 0; i < decisions; i++) ready[i] = new String(names[order[from + i]].getBytes(StandardCharsets.ISO_8859_1), StandardCharsets.ISO_8859_1);
+      for (int i = 0; i < decisions; i++) {
+        byte[] text = names[order[from + i]].getBytes(StandardCharsets.ISO_8859_1);
+        ready[i] = new String(text, StandardCharsets.ISO_8859_1);
+      }
     };
     IntSupplier run = () -> {
       int admitted = 0;
