@@ -15,26 +15,27 @@ import { fixedPoint, MAX_UNITS } from "./fixed-point.js";
 import { eachLimit } from "./preamble.js";
 import type { Algorithm, Operation } from "./script.js";
 
-/** Decimal places of a microsecond up to which a word is an integer to Redis. */
-const MAX_INTEGER_DIGITS = 3;
+/** Units a microsecond up to which a word is an integer to Redis. */
+const MAX_INTEGER_SCALE = 1000;
 
 /**
  * Reads the word of a limit. `units@` is how far after now its bucket is empty (less
  * than 0: was empty before now), at least as full as it can be; `raw@` is what the
  * word itself says, if it can be added to in place.
  */
-const LOAD = `local scale@, span@ = 10 ^ digits@, burst@ * interval@
+const LOAD = `local span@ = burst@ * interval@
 local units@, raw@ = -span@, nil
 local stored@ = redis.call('GET', KEYS[@])
 if stored@ then
-  local rest = #stored@ - 16
-  if rest == 0 then
+  local unit = 1
+  if #stored@ == 16 then
     raw@ = (stored@ - now) * scale@
   else
-    raw@ = (string.sub(stored@, 1, 16) - now) * scale@ + math.floor(string.sub(stored@, 17) * (scale@ / 10 ^ rest))
+    unit = 10 ^ (#stored@ - 16)
+    raw@ = (string.sub(stored@, 1, 16) - now) * scale@ + math.floor(string.sub(stored@, 17) * (scale@ / unit))
   end
   if raw@ > units@ then units@ = raw@ end
-  if rest ~= digits@ or rest > ${MAX_INTEGER_DIGITS} then raw@ = nil end
+  if unit ~= scale@ or unit > ${MAX_INTEGER_SCALE} then raw@ = nil end
 end
 `;
 
@@ -49,15 +50,16 @@ else
     local before = now + (raw@ + span@) / scale@
     if before - before % step@ ~= full then redis.call('PEXPIREAT', KEYS[@], full / 1000 + step@ / 500) end
   else
-    local word = string.format('%.0f', now + math.floor(units@ / scale@))
-    if digits@ > 0 then word = word .. string.format('%0' .. digits@ .. '.0f', units@ % scale@) end
+    -- The digits of a microsecond with their zeros, after a 1 that is cut off.
+    local rest = string.sub(string.format('%.0f', scale@ + units@ % scale@), 2)
+    local word = string.format('%.0f', now + math.floor(units@ / scale@)) .. rest
     redis.call('SET', KEYS[@], word, 'PXAT', full / 1000 + step@ / 500)
   end
 end
 `;
 
-/** Of each limit: units a token, burst, decimal places of a microsecond, the grid of its time to live, units that a reservation may reach ahead. */
-export const BUCKET_NAMES: readonly string[] = ["interval@", "burst@", "digits@", "step@", "reach@"];
+/** Of each limit: units a token, burst, units a microsecond, the grid of its time to live, units that a reservation may reach ahead. */
+export const BUCKET_NAMES: readonly string[] = ["interval@", "burst@", "scale@", "step@", "reach@"];
 
 /** The first limit's word, for other scripts on the same keys. */
 export const LOAD_BUCKET = eachLimit(1, LOAD);
@@ -144,14 +146,14 @@ function stepUs(refillUs: number): number {
 export function bucket(limits: readonly { rate: number; burst: number }[], queue: number): Algorithm {
   const buckets = limits.map(({ rate, burst }) => {
     const { interval, digits } = fixedPoint(rate, burst);
-    return { interval, burst, digits, scale: 10 ** digits, span: burst * interval };
+    return { interval, burst, scale: 10 ** digits, span: burst * interval };
   });
   return {
     names: BUCKET_NAMES,
-    limits: buckets.map(({ interval, burst, digits, scale, span }) => [
+    limits: buckets.map(({ interval, burst, scale, span }) => [
       interval,
       burst,
-      digits,
+      scale,
       stepUs(span / scale),
       Math.min(MAX_UNITS, queue * interval),
     ]),
