@@ -27,7 +27,7 @@ describe.skipIf(!redisBinary)("a connection", () => {
   afterAll(() => server?.close());
 
   describe.each(Object.keys(clients))("over %s", (name) => {
-    it("runs a script that the server does not know, and from then on by its digest", async () => {
+    it("sends a script that the server does not know, and then only its digest", async () => {
       await server.ask("SCRIPT FLUSH");
       await server.ask("CONFIG RESETSTAT");
       const { client, close } = await clients[name](server.port);
@@ -76,7 +76,7 @@ describe.skipIf(!redisBinary)("a connection", () => {
     });
   });
 
-  it("takes no client that it does not know", () => {
+  it("refuses a client that it does not know", () => {
     for (const client of [undefined, null, 1, "redis://", {}, [], () => 1]) {
       expect(() => connection(client as unknown as RedisClient, 100)).toThrow(
         "\"client\" expected a client of redis, ioredis, iovalkey or @valkey/valkey-glide, got",

@@ -1,6 +1,6 @@
 // Redis that does not answer: killed, paused, restarted, or replaced by a client
-// that fails as the test says. Whatever happens, every call settles, nothing is
-// rejected that nobody handles, and it ends by itself.
+// that fails as the test says. In all cases every call ends, no rejection is left
+// unhandled, and the failure ends by itself.
 
 import { ManualClock, Sluice } from "sluice";
 import { type IoredisClient, type OnFailure, type RedisDecision, RedisSluice } from "sluice/redis";
@@ -80,7 +80,7 @@ describe("while Redis cannot be asked", () => {
     expect(redis.stats()).toMatchObject({ allowed: 3, denied: 2, degraded: 4, reachable: false });
   });
 
-  it("closed refuses, and says that nobody could decide", async () => {
+  it("closed refuses, and says that it is unavailable", async () => {
     const redis = RedisSluice.create({ client: new StubClient(refused), onFailure: "closed", probeMs: 2000 });
     const limiter = redis.tokenBucket("it", { rate: 1, burst: 5 });
     expect(await limiter.consume("alice")).toEqual({
@@ -142,7 +142,7 @@ describe("while Redis cannot be asked", () => {
     expect((await limiter.peek("alice")).remaining).toBe(2);
   });
 
-  it("local has a stand-in for every kind, and a share that is never nothing", async () => {
+  it("local has a stand-in for every kind, with a share of at least 1", async () => {
     const redis = RedisSluice.create({
       client: new StubClient(refused),
       onFailure: "local",
@@ -167,7 +167,7 @@ describe("while Redis cannot be asked", () => {
 });
 
 describe("the breaker", () => {
-  it("asks once an interval from the fourth failure on, and as before from the first answer on", async () => {
+  it("asks once an interval after the fourth failure, and always after the first answer", async () => {
     const clock = new ManualClock(0);
     const client = new StubClient(refused);
     const redis = RedisSluice.create({ client, onFailure: "open", local: table(clock), probeMs: 1000 });
@@ -191,7 +191,7 @@ describe("the breaker", () => {
     for (let i = 0; i < 20; i++) expect(await limiter.consume("alice")).toMatchObject({ degraded: false });
   });
 
-  it("is not opened by a failure now and then, nor by what is wrong with one key", async () => {
+  it("is not opened by a failure now and then, nor by errors about one key", async () => {
     const clock = new ManualClock(0);
     const client = new StubClient(granted);
     const redis = RedisSluice.create({ client, onFailure: "open", local: table(clock), probeMs: 1000 });
@@ -209,7 +209,7 @@ describe("the breaker", () => {
     expect(await limiter.consume("alice")).toMatchObject({ degraded: false });
   });
 
-  it("lets one of all threads of the process ask, once an interval", async () => {
+  it("lets one thread of the process ask, once an interval", async () => {
     const clock = new ManualClock(0);
     const sluice = table(clock);
     const threads = 4;
@@ -271,7 +271,7 @@ describe("an answer that comes late", () => {
     expect(client.asked).toEqual(["reserve", "cancel"]);
   });
 
-  it("harms nobody if it is an error, or comes after the end", async () => {
+  it("does no harm if it is an error, or comes after the end", async () => {
     const fails: ((error: Error) => void)[] = [];
     const client = new StubClient(() => new Promise((_, reject) => fails.push(reject)));
     const redis = RedisSluice.create({ client, onFailure: "closed", deadlineMs: 20 });
@@ -295,7 +295,7 @@ describe.skipIf(!redisBinary)("a real server", () => {
   afterAll(() => server?.close());
 
   describe.each(Object.keys(clients))("over %s", (name) => {
-    /** Decides without end, 20 at a time, until told to stop. */
+    /** Decides 20 at a time until `stop` is called. */
     function load(redis: RedisSluice): { seen: RedisDecision[]; stop: () => Promise<void> } {
       const limiter = redis.tokenBucket("load", { rate: 1_000_000, burst: 1_000_000 });
       const seen: RedisDecision[] = [];
@@ -330,7 +330,7 @@ describe.skipIf(!redisBinary)("a real server", () => {
       return redis;
     }
 
-    it("that is killed in mid-load and comes back empty is done without meanwhile, and asked again by itself", async () => {
+    it("that is killed under load is replaced by the fallback, and asked again when it is back, empty", async () => {
       const redis = await create("local");
       const { seen, stop } = load(redis);
       try {
@@ -338,7 +338,7 @@ describe.skipIf(!redisBinary)("a real server", () => {
         expect(seen.every(({ degraded }) => !degraded)).toBe(true);
         await server.kill();
         const killed = seen.length;
-        await until("it is done without", () => seen.slice(killed).filter(({ degraded }) => degraded).length > 100);
+        await until("the fallback decides", () => seen.slice(killed).filter(({ degraded }) => degraded).length > 100);
         expect(redis.stats().reachable).toBe(false);
         await server.restart();
         await until("Redis decides again", () => seen.at(-1)!.degraded === false);
@@ -351,13 +351,13 @@ describe.skipIf(!redisBinary)("a real server", () => {
       }
     });
 
-    it("that is paused costs each call its deadline at most, and is asked again when it goes on", async () => {
+    it("that is paused delays each call by its deadline at most, and is asked again when it goes on", async () => {
       const redis = await create("closed");
       const { seen, stop } = load(redis);
       try {
         await until("Redis decides", () => seen.length > 100);
         server.pause();
-        await until("it is done without", () => seen.filter(({ unavailable }) => unavailable).length > 100);
+        await until("the fallback decides", () => seen.filter(({ unavailable }) => unavailable).length > 100);
         server.resume();
         await until("Redis decides again", () => seen.at(-1)!.degraded === false);
       } finally {
@@ -367,7 +367,7 @@ describe.skipIf(!redisBinary)("a real server", () => {
     });
   });
 
-  it("that is paused has what it took while nobody waited any more given back", async () => {
+  it("that is paused gets back what it gave to calls that had been given up", async () => {
     const { client, close } = await clients.ioredis(server.port);
     closers.push(close);
     const redis = RedisSluice.create({ client, onFailure: "closed", deadlineMs: 50, prefix: "late" });

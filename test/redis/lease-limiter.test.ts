@@ -91,7 +91,7 @@ describe.skipIf(!redisBinary)("a leased limiter", () => {
     expect(limiter.stats()).toMatchObject({ allowed: 1, denied: 1 });
   });
 
-  it("gives many who wait at once what Redis has, and no more", async () => {
+  it("gives many waiters at once what Redis has, and no more", async () => {
     const { limiter } = await start({ rate: 0.1, burst: 100 });
     const decisions = await Promise.all(Array.from({ length: 200 }, () => limiter.consume("alice")));
     expect(allowedOf(decisions)).toBe(100);
@@ -113,7 +113,7 @@ describe.skipIf(!redisBinary)("a leased limiter", () => {
     expect(await limiter.consume("alice")).toMatchObject({ allowed: false, limit: 5, remaining: 0, degraded: false });
   });
 
-  it("tells apart all keys that a table tells apart, and shares buckets with the limiter that always asks", async () => {
+  it("distinguishes the same keys as a table, and shares buckets with the strict limiter", async () => {
     const limit = { rate: 0.1, burst: 20 };
     const { limiter, redis } = await start(limit);
     const keys: Key[] = [
@@ -140,7 +140,7 @@ describe.skipIf(!redisBinary)("a leased limiter", () => {
     }
   });
 
-  it("takes costs that no lease holds, and never those above the burst", async () => {
+  it("takes costs above what is leased, and never those above the burst", async () => {
     const { limiter } = await start({ rate: 0.1, burst: 200_000 });
     expect(await limiter.consume("alice", 150_000)).toMatchObject({ allowed: true });
     expect(await limiter.consume("alice", 200_001)).toMatchObject({ allowed: false, retryAfterMs: Infinity });
@@ -149,7 +149,7 @@ describe.skipIf(!redisBinary)("a leased limiter", () => {
     expect(limiter.allow("alice", 0)).toBe(true);
   });
 
-  it("gives back what is left when it is closed, and rejects whoever comes then", async () => {
+  it("gives back what is left when it is closed, and rejects later calls", async () => {
     const { limiter, redis, prefix } = await start();
     for (let i = 0; i < 100; i++) await limiter.consume("alice");
     await limiter.consume("bob");
@@ -184,7 +184,7 @@ describe.skipIf(!redisBinary)("a leased limiter", () => {
     expect(limiter.stats().returned).toBe(0);
   });
 
-  it("refuses a newcomer for whom the table has no room, and does not ask", async () => {
+  it("refuses a new key for which the table has no room, and does not ask", async () => {
     const { client, close } = await clients.ioredis(server.port);
     const local = Sluice.create({ capacity: 1, whenFull: "deny" });
     const redis = RedisSluice.create({ client, onFailure: "closed", local, prefix: "full" });

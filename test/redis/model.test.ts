@@ -333,7 +333,7 @@ describe.skipIf(!redisBinary)("in Redis", () => {
       expect(reached).toBeGreaterThan(5);
     });
 
-    it("is told from a model of another limit", async () => {
+    it("differs from a model of another limit", async () => {
       expect(await difference((name) => make(name, 10, 1000), model(10, 1000), [{ do: "consume", cost: 1 }], 1000))
         .toBeUndefined();
       expect(await difference((name) => make(name, 10, 1000), model(11, 1000), [{ do: "consume", cost: 1 }], 1000))

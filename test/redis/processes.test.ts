@@ -1,5 +1,5 @@
 // One key, several processes: what they are admitted together, by the server's
-// clock and nobody else's.
+// clock alone.
 
 import { type ChildProcess, fork } from "node:child_process";
 import { once } from "node:events";

@@ -1,7 +1,7 @@
-// A real server whose clock is moved by hand: the scripts as they are, but for
-// the line that reads the time, which is handed in. The time is years ahead of
-// the server's own, so that nothing expires there by itself; to a script, a word
-// that is past its time is to be as good as none.
+// A real server whose clock is moved by hand: the scripts as they are, except for the
+// line that reads the time, which comes as an argument. The time is years ahead of the
+// server's own, so nothing expires there by itself; to a script, a word that is past
+// its time must be as good as none.
 
 import { Redis } from "ioredis";
 import type { IoredisClient } from "sluice/redis";

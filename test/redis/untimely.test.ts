@@ -213,7 +213,7 @@ describe.skipIf(!redisBinary)("with a real server", () => {
   });
 
   it.each([["knows", 2], ["is still to hear of", 1]])(
-    "whoever %s its turn has given it back when close() has resolved, though the client is cut off then",
+    "a wait that %s its turn has given it back when close() has resolved, even if the client is cut off then",
     async (what, count) => {
       const own = new Ioredis({ port: server.port });
       // What is sent takes a while, as it does on a network.
@@ -267,7 +267,7 @@ describe.skipIf(!redisBinary)("with a real server", () => {
     }
   });
 
-  it("a window of another length under the same name is another window, and locks nobody out", async () => {
+  it("a window of another length under the same name is another window, and refuses nothing for the first one", async () => {
     const prefix = `untimely${made++}`;
     const kinds = [
       (redis: RedisSluice, windowMs: number) => redis.fixedWindow("it", { limit: 5, windowMs }),

@@ -1,6 +1,6 @@
-// The short scripts of 'take' beside the long ones of 'peek' on the same words,
-// at the ends of what limits, costs and times may be, with a limiter of other
-// options under the same name, and with a server whose clock is set back.
+// The scripts of 'take', with the limits in their text, against those of 'peek' on the
+// same words: at the ends of the ranges of limits, costs and times, with a limiter of
+// other options under the same name, and with a server whose clock is set back.
 
 import fc from "fast-check";
 import { type RedisLimiter, RedisSluice } from "sluice/redis";
@@ -62,7 +62,7 @@ const steps = fc.array(
   { maxLength: 30 },
 );
 
-describe.skipIf(!redisBinary)("a short script", () => {
+describe.skipIf(!redisBinary)("the script of take", () => {
   let server: RedisServer;
   let client: TimedClient;
   let made = 0;
@@ -76,7 +76,7 @@ describe.skipIf(!redisBinary)("a short script", () => {
   });
 
   it.each(Object.keys(kinds))(
-    "of %s answers as the long one does, and takes the same",
+    "of %s answers as peek does, and takes the same",
     { timeout: 60_000 },
     async (kind) => {
       const startUs = client.nowUs;
@@ -113,7 +113,7 @@ describe.skipIf(!redisBinary)("a short script", () => {
             }
           }
         }),
-        { seed: announceSeed(`short scripts of ${kind}`), numRuns: 250 },
+        { seed: announceSeed(`take of ${kind}`), numRuns: 250 },
       );
       expect(redis.stats().failures + others.stats().failures).toBe(0);
       expect(Math.min(granted, refused)).toBeGreaterThan(50);
