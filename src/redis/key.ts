@@ -3,8 +3,7 @@
 // hash tag, by which a cluster places the key: all keys of one decision have the same.
 
 import { createHash } from "node:crypto";
-import { shown } from "../engine/errors.js";
-import { finite, type Key } from "../engine/table/key.js";
+import { finite, type Key, noKey } from "../engine/table/key.js";
 
 /** Longer keys are replaced by their SHA-256. */
 const MAX_CHARACTERS = 200;
@@ -30,12 +29,6 @@ function marked(key: Key): string {
       : `=!${hashed(key)}`;
   }
   throw noKey(key);
-}
-
-/** The error for what is no key. */
-export function noKey(key: unknown): TypeError {
-  const hint = key === undefined ? "; the one bucket without a key is limiter.global" : "";
-  return new TypeError(`"key" expected a string, number, bigint or Uint8Array, got ${shown(key)}${hint}`);
 }
 
 /** The Redis keys of a decision: one for each of `count` limits. Throws for what is no key, unless it `isGlobal`. */
