@@ -22,6 +22,7 @@ type Granted = readonly [granted: number, waitUs: number, turn?: string];
 /** A longer wait is no bound: 35 years in ms. */
 const NO_BOUND_MS = 2 ** 50 / 1000;
 
+/** @internal */
 export class RedisBuckets {
   readonly policy: RedisPolicy;
   readonly stats: RedisLimiterStats = { allowed: 0, denied: 0, degraded: 0, gaveBack: 0 };

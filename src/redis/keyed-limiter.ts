@@ -21,7 +21,7 @@ import type { RedisWaiters } from "./waiters.js";
 
 const resetScript = script("return redis.call('DEL', unpack(KEYS))");
 
-/** Makes the limiter of a key, or of the global bucket. */
+/** @internal Makes the limiter of a key, or of the global bucket. */
 export let keyedLimiter: (
   buckets: RedisBuckets,
   waiters: RedisWaiters,

@@ -35,6 +35,7 @@ export interface RedisLimit {
   readonly burst: number;
 }
 
+/** @internal */
 export interface RedisKind {
   /** For the key: a letter, and the unit in which its words count windows. Words of other lengths would be read as of other times. */
   readonly letter: string;
@@ -65,6 +66,7 @@ function bucketsOf(
   };
 }
 
+/** @internal */
 export function redisTokenBucket(options: RedisTokenBucketOptions): RedisKind {
   checkOptions(options, ["rate", "burst", "limits"]);
   const { numbers, limits: several } = kinds.tokenBucket.read(options);
@@ -78,6 +80,7 @@ export function redisTokenBucket(options: RedisTokenBucketOptions): RedisKind {
   };
 }
 
+/** @internal */
 export function redisLeakyBucket(options: RedisLeakyBucketOptions): RedisKind {
   checkOptions(options, ["rate", "burst", "queue"]);
   const { kind, numbers } = kinds.leakyBucket.read(options);
@@ -111,6 +114,7 @@ function windowKind(
   };
 }
 
+/** @internal */
 export function redisFixedWindow(options: RedisFixedWindowOptions): RedisKind {
   checkOptions(options, ["limit", "windowMs"]);
   kinds.fixedWindow.read(options);
@@ -126,6 +130,7 @@ export function redisFixedWindow(options: RedisFixedWindowOptions): RedisKind {
 /** Counts times ticks stay below this, and so exact. */
 const MAX_PRODUCT = 2 ** 52;
 
+/** @internal */
 export function redisSlidingWindow(options: RedisSlidingWindowOptions): RedisKind {
   checkOptions(options, ["limit", "windowMs", "slots", "log"]);
   const { limit, windowMs, slots, log = false } = options;

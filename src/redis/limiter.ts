@@ -12,7 +12,7 @@ import type { RedisPolicy } from "./policy.js";
 import type { RedisReservation } from "./reservation.js";
 import { RedisWaiters } from "./waiters.js";
 
-/** Makes the limiter of a policy. */
+/** @internal Makes the limiter of a policy. */
 export let redisLimiter: (policy: RedisPolicy) => RedisLimiter;
 
 /**

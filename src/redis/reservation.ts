@@ -17,7 +17,7 @@ export interface RedisReservation {
   [Symbol.asyncDispose](): Promise<void>;
 }
 
-/** A reservation that `giveBack` cancels. */
+/** @internal A reservation that `giveBack` cancels. */
 export function reservation(
   granted: boolean,
   delayMs: number,

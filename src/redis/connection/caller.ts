@@ -26,6 +26,7 @@ function isAboutTheKey(error: unknown): boolean {
 const refusals =
   /OOM|READONLY|MISCONF|NOREPLICAS|MASTERDOWN|CLUSTERDOWN|LOADING|BUSY|NOAUTH|NOPERM|permission|can't run this command/;
 
+/** @internal */
 export class Caller {
   readonly counts: CallCounts = { failures: 0, skipped: 0, late: 0 };
   readonly #send: Send;

@@ -11,7 +11,10 @@ export interface RedisDecision extends Decision {
   readonly unavailable?: true;
 }
 
-/** What the failure policy says of `cost`. If a limiter of this process stands in, it decides, and takes the cost if `takes`. */
+/**
+ * What the failure policy says of `cost`. If a limiter of this process stands in, it decides, and takes the cost if `takes`.
+ * @internal
+ */
 export function decisionWithout(
   { kind, failure }: RedisPolicy,
   standIn: KeyedLimiter | undefined,

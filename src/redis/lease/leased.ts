@@ -46,7 +46,7 @@ export interface LeasedGlobal {
 /** How long a caller waits for what another thread asks for, before it looks again, ms. */
 const LOOK_MS = 1;
 
-/** Makes the leased limiter of a policy. */
+/** @internal Makes the leased limiter of a policy. */
 export let leasedLimiter: (policy: Policy, redis: RedisPolicy, leaseMs: number) => LeasedLimiter;
 
 /**

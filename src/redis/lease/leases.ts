@@ -18,7 +18,7 @@ type Grant = readonly [leased: number, left: number, waitUs: number, stamp: stri
 /** How late a coarse clock may be, ms. */
 const COARSE_MS = 2;
 
-/** For calls in the background: if the table is closed meanwhile, that is not an error. */
+/** @internal For calls in the background: if the table is closed meanwhile, that is not an error. */
 export function ignoreClosed(error: unknown): void {
   if (!(error instanceof SluiceError && error.code === "ERR_SLUICE_CLOSED")) throw error;
 }
@@ -40,6 +40,7 @@ export interface LeaseCounts {
   returned: number;
 }
 
+/** @internal */
 export class Leases {
   readonly counts: LeaseCounts = { leases: 0, leased: 0, returned: 0 };
   readonly #policy: Policy;
