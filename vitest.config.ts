@@ -4,7 +4,7 @@ import { defineConfig } from "vitest/config";
 const unit = [
   "test/{conformance,engine,compat,models}/**/*.test.ts",
   "test/http/{client,guard}/**/*.test.ts",
-  "test/package/tidy.test.ts",
+  "test/package/tidy/*.test.ts",
 ];
 
 const test = { pool: "forks", testTimeout: 180_000, hookTimeout: 60_000 } as const;

@@ -127,7 +127,8 @@ export function readingOf(policy: Policy, ms: f64): u64 {
 
 /**
  * The second and third step of a change of scale, of the global bucket alone unless
- * the policy `hasKeys`: 1 when no word of the older scale is left, 0 if a lock or a line in the way stayed locked, as that of a
+ * the policy `hasKeys`: 1 when no word of the older scale is left, 0 if a lock or a line in the way
+ * stayed locked, as that of a
  * thread that died and is not buried yet.
  */
 export function walk(policy: Policy, hasKeys: i32): i32 {

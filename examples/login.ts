@@ -17,7 +17,8 @@ import { every, Sluice } from "sluice";
 
 const MINUTE_MS = 60_000;
 const sluice = Sluice.create({ capacity: 1_000_000 });
-// 5 failures at once, then one every 3 minutes. Worker threads find the limiters by name: Sluice.attach(handle).limiter("login account").
+// 5 failures at once, then one every 3 minutes. Worker threads find the limiters by name:
+// Sluice.attach(handle).limiter("login account").
 const perAccount = sluice.tokenBucket("login account", { rate: every(3 * MINUTE_MS), burst: 5 });
 const perAddress = sluice.tokenBucket("login address", { rate: every(MINUTE_MS), burst: 20 });
 

@@ -114,17 +114,20 @@ function drop(sources: Sources, table: string): void {
   sources.delete(table);
 }
 
-function makeMetrics(registry: Registry, prefix: string, sources: Sources): void {
+/** Reads all counts once a scrape: a scrape collects all metrics in one go. */
+function readOncePerScrape(sources: Sources): () => ReadonlyMap<string, SluiceStats> {
   let read: ReadonlyMap<string, SluiceStats> | undefined;
-  /** Reads once a scrape: a scrape collects all metrics in one go. */
-  const stats = (): ReadonlyMap<string, SluiceStats> => {
+  return () => {
     if (!read) {
       read = readAll(sources);
       queueMicrotask(() => (read = undefined));
     }
     return read;
   };
+}
 
+function makeMetrics(registry: Registry, prefix: string, sources: Sources): void {
+  const stats = readOncePerScrape(sources);
   for (const [count, [name, help]] of Object.entries(counts) as [keyof LimiterStats, readonly [string, string]][]) {
     new Counter({
       name: `${prefix}${name}_total`,

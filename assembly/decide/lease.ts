@@ -150,7 +150,10 @@ export function takeBack(policy: Policy, mode: i32, ms: f64): u32 {
   return 0;
 }
 
-/** Leaves what the scratch's key (or the global word) has left, and ns until it lapses: LEASE_ASK if a thread asks for more just now, LEASE_PAUSE if none is to. */
+/**
+ * Leaves what the scratch's key (or the global word) has left, and ns until it lapses: LEASE_ASK if a
+ * thread asks for more just now, LEASE_PAUSE if none is to.
+ */
 export function leased(policy: Policy, mode: i32, ms: f64): i32 {
   const now = nanoseconds(ms);
   const slot = target(policy, mode);

@@ -178,7 +178,10 @@ function untilDue(segment: Segment, dueAt: u64, now: i64): f64 {
   return 0;
 }
 
-/** The due time of a bucket's reservation in the present scale, left in the scratch; that of another kind stays as it is. */
+/**
+ * The due time of a bucket's reservation in the present scale, left in the scratch; that of another
+ * kind stays as it is.
+ */
 export function rescaleDueAt(policy: Policy, low: u32, high: u32): void {
   const segment = segmentOf(policy, versionOf(policy));
   const dueAt = (u64(high) << 32) | u64(low);

@@ -116,7 +116,10 @@ function chargeLimit(segment: BucketSegment, i: i32, cost: u32, v: u64, before: 
   return next;
 }
 
-/** Decides about the words in the scratch, and charges them there if they all have room. Leaves the limit that decided. */
+/**
+ * Decides about the words in the scratch, and charges them there if they all have room. Leaves the
+ * limit that decided.
+ */
 export function decideLimits(policy: Policy, mode: i32, cost: u32, now: i64, maxWait: i64): void {
   readVersions(policy);
   if (!(mode & (ANSWER | DEBT)) && maxWait <= 0) {

@@ -104,7 +104,10 @@ export function decideRing(segment: RingSegment, mode: i32, cost: u32, now: i64,
   );
 }
 
-/** Takes `cost` out of the ring in the scratch: from the slot of `dueAt` if it is a cancel, else from the newest on. True if any was there. */
+/**
+ * Takes `cost` out of the ring in the scratch: from the slot of `dueAt` if it is a cancel, else from
+ * the newest on. True if any was there.
+ */
 export function refundRing(segment: RingSegment, cost: f64, dueAt: u64): bool {
   const ring = u64(segment.ringLength);
   const newest = load<u64>(scratchAt, NEWEST);

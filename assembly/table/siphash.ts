@@ -71,6 +71,12 @@ export function sipHash(from: usize, length: u32, total: u32, key0: u64, key1: u
     store<u64>(state, v3, 24);
     return;
   }
+  finish(v0, v1, v2, v3);
+}
+
+/** The last rounds, and the result. */
+@inline
+function finish(v0: u64, v1: u64, v2: u64, v3: u64): void {
   v2 ^= 0xee;
   for (let i = 0; i < 6; i++) {
     if (i == 3) {

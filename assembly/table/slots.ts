@@ -93,7 +93,10 @@ export function findLine(key: u64, a: usize, b: usize): usize {
 /** A hinted slot that is another key's by now: the scratch has no sets to look in. */
 export const LOST: usize = 1;
 
-/** The slot that a general call works on, left in the scratch; 0 if its key has none. A global bucket looks like a slot. */
+/**
+ * The slot that a general call works on, left in the scratch; 0 if its key has none. A global bucket
+ * looks like a slot.
+ */
 export function target(policy: Policy, mode: i32): usize {
   if (mode & GLOBAL) return changetype<usize>(policy) + POLICY_GLOBAL - SLOT_STATE;
   const own = scratch();

@@ -28,7 +28,10 @@ import {
   wordIn,
 } from "./clock";
 
-/** The rule of every bucket and window: a word charged with `need`, counted from `lower` on. It may not pass the upper bound. */
+/**
+ * The rule of every bucket and window: a word charged with `need`, counted from `lower` on. It may not
+ * pass the upper bound.
+ */
 @inline
 export function charged(word: u64, lower: u64, need: u64): u64 {
   return (word > lower ? word : lower) + need;
@@ -112,7 +115,10 @@ export function bucketAfterRefund(segment: BucketSegment, seen: u64, cost: f64, 
   return back ? z - back : seen;
 }
 
-/** A word that holds `tokens` (fractions and debts too), at most the burst; of Infinity, a word full under any later burst. */
+/**
+ * A word that holds `tokens` (fractions and debts too), at most the burst; of Infinity, a word full
+ * under any later burst.
+ */
 export function bucketHolding(segment: BucketSegment, tokens: f64, now: i64): u64 {
   if (tokens == Infinity) return fullWord(segment);
   let units: i64 = i64(nearest(tokens * f64(u64(1) << (segment.tokenShift - 2)))) << 2;

@@ -125,7 +125,10 @@ export function leaseAfterDeposit(word: u64, tokens: u64, endNs: i64, flags: u64
   return end | ((kept + added) << TOKENS_SHIFT) | flags | size | (word & LEASE_SIDE);
 }
 
-/** How much a slot lacks, to choose a victim: 0 if it has lapsed, else less than any bucket, since no limit is lost with it. */
+/**
+ * How much a slot lacks, to choose a victim: 0 if it has lapsed, else less than any bucket, since no
+ * limit is lost with it.
+ */
 export function leaseDeficit(word: u64, now: i64): f64 {
   return isLive(word, now) ? f64(leasedTokens(word) + 1) / f64(1 << 40) : 0;
 }

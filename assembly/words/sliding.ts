@@ -110,7 +110,10 @@ let dueElapsed: u64 = 0;
 let dueFormer: u64 = 0;
 let dueCounted: u64 = 0;
 
-/** Finds the first moment with room for `cost`: in window `number` from `elapsed` on, in the next, or in the one after. */
+/**
+ * Finds the first moment with room for `cost`: in window `number` from `elapsed` on, in the next, or
+ * in the one after.
+ */
 function findRoom(number: u64, elapsed: u64, former: u64, counted: u64, cost: u64, limit: u64, window: u64): void {
   dueIn = number;
   dueElapsed = elapsed;

@@ -28,7 +28,10 @@ export interface Counts {
 export type CountsByName = [name: string, counts: Counts][];
 
 export interface RedisStore {
-  /** Limiters for limits by name. `local` is the table of this process that decides, or holds leases, in place of Redis. */
+  /**
+   * Limiters for limits by name. `local` is the table of this process that decides, or holds leases, in
+   * place of Redis.
+   */
   limiters(limits: ReadonlyMap<string, Limit>, local: Sluice): Limiters;
   /** Closes the connection. */
   close(): void;

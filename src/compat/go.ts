@@ -94,7 +94,10 @@ export class Limiter {
     return this.reserveN(this.now(), 1);
   }
 
-  /** Takes n tokens at time `at`, from the future if need be: act when `delay()` has passed. Not ok if n exceeds the burst. */
+  /**
+   * Takes n tokens at time `at`, from the future if need be: act when `delay()` has passed. Not ok if n
+   * exceeds the burst.
+   */
   reserveN(at: number, n: number): Reservation {
     this.#begin(at, n);
     const { CONSUME, EVEN_NEVER } = this.#policy.table.at;
@@ -154,7 +157,10 @@ export class Limiter {
     this.setBurstAt(this.now(), burst);
   }
 
-  /** Changes the burst as of time `at`, an integer from 0 to 2^31-1. Tokens stay as they are, and refill up to the new burst. */
+  /**
+   * Changes the burst as of time `at`, an integer from 0 to 2^31-1. Tokens stay as they are, and refill
+   * up to the new burst.
+   */
   setBurstAt(at: number, burst: number): void {
     checkBurst(burst);
     const tokens = this.tokensAt(at);
@@ -208,7 +214,10 @@ export class Reservation {
     this.cancelAt(this.#limiter.now());
   }
 
-  /** Gives back the tokens that no later reservation has built on, unless it is past due at time `at`. Only the first call counts. */
+  /**
+   * Gives back the tokens that no later reservation has built on, unless it is past due at time `at`.
+   * Only the first call counts.
+   */
   cancelAt(at: number): void {
     this.#reservation.cancel(at);
   }

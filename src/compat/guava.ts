@@ -83,7 +83,10 @@ export class RateLimiter {
     return this.#policy.rate;
   }
 
-  /** Changes the rate: 1e-9 to 3e9 permits per second, or Infinity. Stored permits change in proportion; what is owed keeps its time. */
+  /**
+   * Changes the rate: 1e-9 to 3e9 permits per second, or Infinity. Stored permits change in proportion;
+   * what is owed keeps its time.
+   */
   setRate(permitsPerSecond: number): void {
     checkPermitsPerSecond(permitsPerSecond);
     const nowMs = this.#now();
@@ -120,7 +123,10 @@ export class RateLimiter {
     return reservation.delayMs / 1000;
   }
 
-  /** Waits for `permits` and resolves to true if they come within `timeoutMs` (ms >= 0); else resolves to false at once and takes none. */
+  /**
+   * Waits for `permits` and resolves to true if they come within `timeoutMs` (ms >= 0); else resolves to
+   * false at once and takes none.
+   */
   async tryAcquire(permits = 1, timeoutMs = 0, options: AcquireOptions = {}): Promise<boolean> {
     const signal = signalOf(options);
     const nowMs = this.#now();
@@ -142,7 +148,10 @@ export class RateLimiter {
     return true;
   }
 
-  /** Takes `permits` and returns the ms to wait before using them; undefined, and none taken, if that is more than `maxWaitMs` (ms >= 0). */
+  /**
+   * Takes `permits` and returns the ms to wait before using them; undefined, and none taken, if that is
+   * more than `maxWaitMs` (ms >= 0).
+   */
   reserve(permits = 1, maxWaitMs = Infinity): number | undefined {
     return this.#reserve(permits, maxWaitMs, this.#now(), "maxWaitMs")?.delayMs;
   }

@@ -72,7 +72,10 @@ export class Clock {
     this.#cell = cell.ms;
   }
 
-  /** The time as the kernel's hot calls take it: ms since the epoch, or -1 for the clock cell, which they read themselves. */
+  /**
+   * The time as the kernel's hot calls take it: ms since the epoch, or -1 for the clock cell, which they
+   * read themselves.
+   */
   mark(): number {
     return this.#isPrecise ? performance.now() + this.#offsetMs : -1;
   }

@@ -52,7 +52,10 @@ export class RedisBuckets {
     return caller.call(scripts.of(operation), keys, scripts.arguments(operation, cost, last), onLate);
   }
 
-  /** Asks for a decision, which takes the cost if it `takes`; `decision` reads the answer. A script only looks for a cost that can never be had. */
+  /**
+   * Asks for a decision, which takes the cost if it `takes`; `decision` reads the answer. A script only
+   * looks for a cost that can never be had.
+   */
   askToDecide(keys: string[], cost: number, takes: boolean, onLate?: (answer: unknown) => void): Promise<unknown> {
     return cost > this.policy.kind.maxCost
       ? this.ask("peek", keys, 0)

@@ -15,7 +15,10 @@ import { slidingCounter } from "./scripts/sliding-counter.js";
 import { slottedWindow } from "./scripts/slotted-window.js";
 import { windowLog } from "./scripts/window-log.js";
 
-/** As for a table, without `shadow` and `tiers`. The burst must refill within 20 years: rates of 0 and Infinity are refused. */
+/**
+ * As for a table, without `shadow` and `tiers`. The burst must refill within 20 years: rates of 0 and
+ * Infinity are refused.
+ */
 export type RedisTokenBucketOptions = BucketLimits | SeveralLimits;
 export type RedisLeakyBucketOptions = LeakyLimits;
 /** Windows begin at multiples of their length on the server's clock (UTC). */
@@ -37,7 +40,10 @@ export interface RedisLimit {
 
 /** @internal */
 export interface RedisKind {
-  /** For the key: a letter, and the unit in which its words count windows. Words of other lengths would be read as of other times. */
+  /**
+   * For the key: a letter, and the unit in which its words count windows. Words of other lengths would
+   * be read as of other times.
+   */
   readonly letter: string;
   readonly scripts: Scripts;
   readonly limits: readonly RedisLimit[];

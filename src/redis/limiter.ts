@@ -82,7 +82,10 @@ export class RedisLimiter {
     return this.#of(key).peek(cost);
   }
 
-  /** Takes `cost` tokens, from the future if need be, and says how long to wait before acting; see `RedisKeyedLimiter.reserve`. */
+  /**
+   * Takes `cost` tokens, from the future if need be, and says how long to wait before acting; see
+   * `RedisKeyedLimiter.reserve`.
+   */
   reserve(key: Key, cost = 1, options: ReserveOptions = {}): Promise<RedisReservation> {
     return this.#of(key).reserve(cost, options);
   }

@@ -3,7 +3,10 @@
 export interface RedisReservation {
   /** False if the cost exceeds the burst, or the delay would exceed `maxWaitMs`; nothing was charged then. */
   readonly granted: boolean;
-  /** ms to wait before acting, from the server's answer on: 0 is now. If not granted, ms that it would have taken; Infinity is never. */
+  /**
+   * ms to wait before acting, from the server's answer on: 0 is now. If not granted, ms that it would
+   * have taken; Infinity is never.
+   */
   readonly delayMs: number;
   /** Redis could not be asked: see `onFailure`. */
   readonly degraded: boolean;

@@ -40,11 +40,20 @@ export interface RedisSluiceOptions {
   prefix?: string;
   /** Longest time that a call waits for Redis, ms: an integer from 1 to 60,000, 250 by default. */
   deadlineMs?: number;
-  /** How often Redis is asked while it does not answer, ms: an integer from 1 to 600,000, 1000 by default. One thread asks for all that share `local`. */
+  /**
+   * How often Redis is asked while it does not answer, ms: an integer from 1 to 600,000, 1000 by
+   * default. One thread asks for all that share `local`.
+   */
   probeMs?: number;
-  /** The table that the threads of this process share. Without it, each thread finds out for itself that Redis is gone. */
+  /**
+   * The table that the threads of this process share. Without it, each thread finds out for itself that
+   * Redis is gone.
+   */
   local?: Sluice;
-  /** Under 'local', the share of each limit that this process may give: above 0 and up to 1 (default). With n processes, 1 / n keeps the limit. */
+  /**
+   * Under 'local', the share of each limit that this process may give: above 0 and up to 1 (default).
+   * With n processes, 1 / n keeps the limit.
+   */
   share?: number;
 }
 
@@ -58,7 +67,10 @@ export interface RedisSluiceStats extends RedisLimiterStats, CallCounts {
   reachable: boolean;
 }
 
-/** How late a reply may be besides its deadline, ms. A thread that asks for a lease keeps others from asking for as long. */
+/**
+ * How late a reply may be besides its deadline, ms. A thread that asks for a lease keeps others from
+ * asking for as long.
+ */
 const LATE_MS = 20;
 /** How often a thread can ask within a lease, at least. */
 const MIN_ASKS = 3;

@@ -52,13 +52,19 @@ export class RedisWaiters extends Turns<RedisReservation> {
     }
   }
 
-  /** Resolves when the turn of a wait that was counted in comes, `delayMs` from now. Rejects with the signal's reason. */
+  /**
+   * Resolves when the turn of a wait that was counted in comes, `delayMs` from now. Rejects with the
+   * signal's reason.
+   */
   add(key: string, cost: number, granted: RedisReservation, signal: AbortSignal | undefined): Promise<void> {
     const turn = { dueAtMs: ownMs() + granted.delayMs, dueAtLow: 0, dueAtHigh: 0, reserved: granted };
     return this.enqueue(this.#lines.get(key)!, cost, turn, Infinity, signal);
   }
 
-  /** Gives all turns back, the last one first, and rejects the waits with ERR_SLUICE_CLOSED. Resolves when Redis has them. */
+  /**
+   * Gives all turns back, the last one first, and rejects the waits with ERR_SLUICE_CLOSED. Resolves
+   * when Redis has them.
+   */
   async end(): Promise<void> {
     const error = closed();
     this.#closing.abort(error);

@@ -1,4 +1,7 @@
-/** Login protection as docs/login.md describes it: its bound under a thousand logins at once, and the example as a program. */
+/**
+ * Login protection as docs/login.md describes it: its bound under a thousand logins at once, and the
+ * example as a program.
+ */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { every, type Limiter, ManualClock, Sluice } from "sluice";

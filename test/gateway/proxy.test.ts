@@ -71,7 +71,7 @@ describe("the gateway", { timeout: 30_000 }, () => {
     expect(headers).not.toHaveProperty("x-hop");
   });
 
-  it("sends the upstream the client's address, which the client cannot forge, and the tenant instead of the API key", async () => {
+  it("sends the upstream the client's address, which no client can forge, and the tenant for the API key", async () => {
     const { port } = await openInFront(await openMirror(), {
       tiers: { gold: { perSecond: 1, burst: 10 } },
       tenants: { acme: { apiKey: "acme-secret", tier: "gold" } },

@@ -16,7 +16,10 @@ export interface Server {
   close(): Promise<void>;
 }
 
-/** Starts a server with `options` for '/', and `route` for '/route' in place of it; on a Unix socket if there is a `path`. */
+/**
+ * Starts a server with `options` for '/', and `route` for '/route' in place of it; on a Unix socket if
+ * there is a `path`.
+ */
 type Start = (how: { options: AnyOptions; route?: AnyOptions; path?: string }) => Promise<Server>;
 
 const portOf = (server: { address(): AddressInfo | string | null }): number => {

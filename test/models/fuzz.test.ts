@@ -926,7 +926,7 @@ describe("the bound", () => {
     return admitted;
   }
 
-  it("holds for every key over every prefix: admitted <= burst + rate x time, whatever the clock and the limits do", () => {
+  it("holds for every key over every prefix, under any clock and limits: admitted <= burst + rate x time", () => {
     let admitted = 0;
     fc.assert(
       fc.property(

@@ -90,7 +90,7 @@ describe.skipIf(!redisBinary)("a cluster", () => {
     for (const i of [0, 1, 2]) expect(after[i]).toBeGreaterThan(before[i]);
   });
 
-  it("that loses a primary is done without until its replica has taken over, and decided by that from then on", async () => {
+  it("that loses a primary is done without until its replica takes over, and then decides by that", async () => {
     const watched = await Promise.all(names.map(async (name) => {
       const { client, close } = await clusterClients[name](servers[1].port);
       closers.push(close);

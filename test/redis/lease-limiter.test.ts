@@ -257,7 +257,7 @@ describe.skipIf(!redisBinary)("a leased limiter", () => {
       });
     });
 
-    it("goes on when one is killed while it asks: what it had asked for is lost, once its flag has lapsed", async () => {
+    it("goes on when one is killed while it asks: what it asked for is lost, once its flag has lapsed", async () => {
       const main = await start();
       const worker = await thread(main);
       server.pause();

@@ -50,7 +50,10 @@ async function crew(size: number, port: number, load: Load): Promise<Member[]> {
   return members;
 }
 
-/** Most that any stretch of time admitted beyond `rate` x its length: ticks that lie within it count, so that it is true of real time. */
+/**
+ * Most that any stretch of time admitted beyond `rate` x its length: ticks that lie within it count,
+ * so that it is true of real time.
+ */
 function mostBeyondRate(ticks: readonly Tick[], ratePerMs: number): number {
   const byBegin = ticks.filter(([, , admitted]) => admitted > 0).sort((a, b) => a[0] - b[0]);
   // Taken at their beginnings, but ended at their ends: the largest sum of admitted - rate x time is found in one pass.

@@ -23,7 +23,10 @@ async function commands(): Promise<number> {
   return Number(/total_commands_processed:(\d+)/.exec(await server.ask("INFO stats"))![1]);
 }
 
-/** Lets processes decide on one key until so many commands have been run: their reports, and the server's time that it took at most and at least. */
+/**
+ * Lets processes decide on one key until so many commands have been run: their reports, and the
+ * server's time that it took at most and at least.
+ */
 async function compete(
   kind: Work["kind"],
   options: Work["options"],

@@ -267,7 +267,7 @@ describe.skipIf(!redisBinary)("with a real server", () => {
     }
   });
 
-  it("a window of another length under the same name is another window, and refuses nothing for the first one", async () => {
+  it("a window of another length under the same name is another one, and refuses nothing for the first", async () => {
     const prefix = `untimely${made++}`;
     const kinds = [
       (redis: RedisSluice, windowMs: number) => redis.fixedWindow("it", { limit: 5, windowMs }),

@@ -58,7 +58,10 @@ const jobs = {
     };
   },
 
-  /** Hits a client that is over its maximum, whose window each hit begins anew. Reports how often it was let through. */
+  /**
+   * Hits a client that is over its maximum, whose window each hit begins anew. Reports how often it was
+   * let through.
+   */
   continues: (sluice: Sluice, { calls, windowMs, limit }: LimitedHits) => {
     const store = new (sluiceStore({ sluice, prefix: "continues" }))({ continueExceeding: true });
     return (): number => {

@@ -102,7 +102,8 @@ describe("4 threads on shared parts", { timeout: 60_000 }, () => {
       const shared = sluice.tokenBucket("shared", { rate: 1, burst: most + 1 });
       sluice.tokenBucket("closed", { rate: 0, burst: 0 });
       shared.allow("key");
-      // Each admissible call once, as many as there are tokens; and as often one that charges the bucket and is then denied.
+      // Each admissible call once, as many as there are tokens; and as often one that charges the bucket and
+      // is then denied.
       const groups: NamedEntry[][] = [[["shared", "key", 1]], [["shared", "key", 1], ["closed", "key", 1]]];
       const crew = await hire(4, "groups", sluice.handle, {
         groups,

@@ -143,7 +143,10 @@ export class Bucket implements KeyWords {
     return decisionIn(this.policy, this.decide(mode, cost, asOfMs));
   }
 
-  /** What the last grant took of the first limit, or in all for most kinds: its cost and what would have overflowed until it is due. */
+  /**
+   * What the last grant took of the first limit, or in all for most kinds: its cost and what would have
+   * overflowed until it is due.
+   */
   get takenFirst(): number {
     return this.table.scratch.takenFirst;
   }

@@ -23,7 +23,10 @@ export interface WaitAllOptions extends WaitSyncOptions {
 
 /** Options of `wait`. */
 export interface WaitOptions extends WaitAllOptions {
-  /** Fails at once if this many calls, an integer >= 0, already wait for the key in this thread; Infinity by default. */
+  /**
+   * Fails at once if this many calls, an integer >= 0, already wait for the key in this thread; Infinity
+   * by default.
+   */
   maxWaiters?: number;
 }
 

@@ -72,7 +72,10 @@ export class Limiter {
     return this.#policy.rate;
   }
 
-  /** Most tokens at once. Of a window, its limit; of a warm-up, the most permits stored; of several limits, the first one's. */
+  /**
+   * Most tokens at once. Of a window, its limit; of a warm-up, the most permits stored; of several
+   * limits, the first one's.
+   */
   get burst(): number {
     return this.#policy.burst;
   }

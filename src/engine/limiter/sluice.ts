@@ -146,7 +146,10 @@ export class Sluice {
     return this.#policies.table.handle;
   }
 
-  /** A token bucket for each key: at most `burst` tokens, refilled at `rate` tokens per second; or several such limits. */
+  /**
+   * A token bucket for each key: at most `burst` tokens, refilled at `rate` tokens per second; or
+   * several such limits.
+   */
   tokenBucket(name: string, options: TokenBucketOptions): Limiter {
     return this.#define(name, kinds.tokenBucket.read(options));
   }
@@ -253,7 +256,10 @@ export class Sluice {
     return auditOf(this.#policies);
   }
 
-  /** Detaches this thread, and rejects the waits that it has. The table lives on while any thread holds it. Idempotent. */
+  /**
+   * Detaches this thread, and rejects the waits that it has. The table lives on while any thread holds
+   * it. Idempotent.
+   */
   close(): void {
     if (this.#policies.isClosed) return;
     this.#policies.isClosed = true;

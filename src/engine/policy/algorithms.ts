@@ -136,7 +136,10 @@ function reader<Options extends CommonOptions<object>, Kind extends string>(
   };
 }
 
-/** Of `options`, what a tier of a token bucket takes over: no `limits` if it has a rate or burst of its own, and the other way round. */
+/**
+ * Of `options`, what a tier of a token bucket takes over: no `limits` if it has a rate or burst of its
+ * own, and the other way round.
+ */
 function withoutLimitsOf<Options extends object>(tier: object, options: Options): Options {
   const { limits, rate, burst, ...rest } = options as { limits?: unknown; rate?: unknown; burst?: unknown };
   if ("limits" in tier) return rest as Options;

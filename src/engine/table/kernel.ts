@@ -72,7 +72,10 @@ export interface KernelExports {
   audit(ms: number): void;
 }
 
-/** The kernel's 32-bit constants that TypeScript reads: sizes, offsets, flags. A name that is not here does not compile. */
+/**
+ * The kernel's 32-bit constants that TypeScript reads: sizes, offsets, flags. A name that is not here
+ * does not compile.
+ */
 const numbers = [
   "MAGIC",
   "LAYOUT_VERSION",
@@ -250,7 +253,10 @@ export interface KernelNumbers extends Readonly<Record<(typeof numbers)[number],
 /** @internal */
 export interface KernelBigints extends Readonly<Record<(typeof bigints)[number], bigint>> {}
 
-/** A shared WebAssembly.Memory, by a name that users' type checkers know: TypeScript has WebAssembly for browsers only. */
+/**
+ * A shared WebAssembly.Memory, by a name that users' type checkers know: TypeScript has WebAssembly
+ * for browsers only.
+ */
 export interface SharedMemory {
   readonly buffer: SharedArrayBuffer;
 }

@@ -19,7 +19,10 @@ export class ThreadRecords {
     this.#at = at;
   }
 
-  /** Takes a free number for this thread, which `parent` started (its threadId + 1; 0: not known). -1 if none is free. */
+  /**
+   * Takes a free number for this thread, which `parent` started (its threadId + 1; 0: not known). -1 if
+   * none is free.
+   */
   claim(parent: number): number {
     for (let thread = 0; thread < this.count; thread++) {
       if (Atomics.compareExchange(this.#words, this.ownerAt(thread), 0, threadId + 1) !== 0) continue;

@@ -26,7 +26,10 @@ export function checkMayBlock(limiter: string, cost: number): void {
 
 const sleeper = new Int32Array(new SharedArrayBuffer(4));
 
-/** Blocks this worker thread until a reservation of `cost` may act. Throws ERR_SLUICE_TIMEOUT at the deadline, and gives the tokens back. */
+/**
+ * Blocks this worker thread until a reservation of `cost` may act. Throws ERR_SLUICE_TIMEOUT at the
+ * deadline, and gives the tokens back.
+ */
 export function blockUntil(
   bucket: Bucket,
   cost: number,
@@ -59,7 +62,10 @@ export function blockUntil(
   }
 }
 
-/** Sleeps until a table's clock reads `untilMs`; rejects with the signal's reason when it aborts, and when the table is closed. */
+/**
+ * Sleeps until a table's clock reads `untilMs`; rejects with the signal's reason when it aborts, and
+ * when the table is closed.
+ */
 export function sleepUntil(table: Table, untilMs: number, signal: AbortSignal | undefined): Promise<void> {
   return new Promise((resolve, reject) => {
     const { clock } = table;

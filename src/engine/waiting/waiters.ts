@@ -32,7 +32,10 @@ export class Waiters extends Turns<Taken> {
     return this.queue.lengthOf(bucket);
   }
 
-  /** Waits until a reservation may act. Rejects with the signal's reason, or with ERR_SLUICE_TIMEOUT at the deadline. */
+  /**
+   * Waits until a reservation may act. Rejects with the signal's reason, or with ERR_SLUICE_TIMEOUT at
+   * the deadline.
+   */
   add(
     bucket: Bucket,
     cost: number,

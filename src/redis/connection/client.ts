@@ -20,7 +20,10 @@ export interface GlideClient {
   customCommand(command: string[]): Promise<unknown>;
 }
 
-/** A connected client of one of these libraries. The caller connects it, listens to its 'error' events and closes it. */
+/**
+ * A connected client of one of these libraries. The caller connects it, listens to its 'error' events
+ * and closes it.
+ */
 export type RedisClient = NodeRedisClient | IoredisClient | GlideClient;
 
 /** How a client runs a script: by its digest, or by its source. */
@@ -33,7 +36,10 @@ function has<Method extends string>(client: object, method: Method): client is R
   return typeof (client as Record<string, unknown>)[method] === "function";
 }
 
-/** A client of node-redis for one server: its sendCommand is 2 us a call faster than its evalSha. Clients for several servers need more than the command. */
+/**
+ * A client of node-redis for one server: its sendCommand is 2 us a call faster than its evalSha.
+ * Clients for several servers need more than the command.
+ */
 function isPlain(client: object): client is { sendCommand(command: string[]): Promise<unknown> } {
   return "isPubSubActive" in client && has(client, "sendCommand");
 }

@@ -12,7 +12,8 @@ export interface RedisDecision extends Decision {
 }
 
 /**
- * What the failure policy says of `cost`. If a limiter of this process stands in, it decides, and takes the cost if `takes`.
+ * What the failure policy says of `cost`. If a limiter of this process stands in, it decides, and
+ * takes the cost if `takes`.
  * @internal
  */
 export function decisionWithout(

@@ -7,7 +7,10 @@
 
 /** Periods in `leaseMs`. */
 const PERIODS = 8;
-/** Periods in the time to refill a burst: a bucket that is full between two leases loses tokens, and one process leaves it half full. */
+/**
+ * Periods in the time to refill a burst: a bucket that is full between two leases loses tokens, and
+ * one process leaves it half full.
+ */
 const PERIODS_A_BURST = 4;
 /** Shortest period, however small the burst. */
 const MIN_PERIOD_MS = 5;
@@ -19,7 +22,10 @@ const MAX_GROWTH = 32;
 const PLENTY = 128;
 /** Most leases a second that are worth their call. */
 const MAX_CALLS = 500;
-/** Leases worth their call in a burst: processes lease half of what is there, so a bucket is not left more than an eighth full for want of calls. */
+/**
+ * Leases worth their call in a burst: processes lease half of what is there, so a bucket is not left
+ * more than an eighth full for want of calls.
+ */
 const PLENTIES_A_BURST = 16;
 
 export interface LeasePlan {
@@ -39,7 +45,10 @@ export function leasePlan(leaseMs: number, rate: number, burst: number): LeasePl
   };
 }
 
-/** True if Redis had so little that it should not be asked again at once. A bucket that is too small for leases is always asked. */
+/**
+ * True if Redis had so little that it should not be asked again at once. A bucket that is too small
+ * for leases is always asked.
+ */
 export function isShort(leased: number, wanted: number, { plenty }: LeasePlan): boolean {
   return leased < wanted && leased < plenty;
 }

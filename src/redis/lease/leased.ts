@@ -229,7 +229,10 @@ export class LeasedLimiter {
     this.#leases.ask(this.#leases.idOf(key), key, least, 0).catch(ignoreClosed);
   }
 
-  /** Waits for the thread that asks about a key just now. ms until it is worth asking again, if Redis had too little; 0 if a thread asked; -1 if none does. */
+  /**
+   * Waits for the thread that asks about a key just now. ms until it is worth asking again, if Redis had
+   * too little; 0 if a thread asked; -1 if none does.
+   */
   async #others(id: string, key: Key | undefined): Promise<number> {
     const underWay = this.#leases.underWay(id);
     if (underWay) {

@@ -77,7 +77,10 @@ export class Leases {
     return 0;
   }
 
-  /** What the kernel just left in the scratch about a key's last deposit. It had at least `had` tokens, and less than twice as many. */
+  /**
+   * What the kernel just left in the scratch about a key's last deposit. It had at least `had` tokens,
+   * and less than twice as many.
+   */
   get last(): LastLease {
     const { tokens, remaining, resetNs, retryNs } = this.#table.scratch;
     return { had: tokens, left: remaining, untilEndMs: resetNs / 1e6, wasShort: retryNs === 1 };
@@ -141,7 +144,10 @@ export class Leases {
     return asking;
   }
 
-  /** `last`, with the tokens that it had: those of this thread's last lease if it may be that one, else the middle of what is known. */
+  /**
+   * `last`, with the tokens that it had: those of this thread's last lease if it may be that one, else
+   * the middle of what is known.
+   */
   #estimated(id: string, last: LastLease): LastLease {
     const own = this.#brought.get(id)?.leased ?? 0;
     return { ...last, had: own >= last.had && own < 2 * last.had ? own : Math.max(0, 1.5 * last.had - 0.5) };

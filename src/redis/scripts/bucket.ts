@@ -58,7 +58,10 @@ else
 end
 `;
 
-/** Of each limit: units a token, burst, units a microsecond, the grid of its time to live, units that a reservation may reach ahead. */
+/**
+ * Of each limit: units a token, burst, units a microsecond, the grid of its time to live, units that a
+ * reservation may reach ahead.
+ */
 export const BUCKET_NAMES: readonly string[] = ["interval@", "burst@", "scale@", "step@", "reach@"];
 
 /** The first limit's word, for other scripts on the same keys. */
@@ -76,7 +79,10 @@ ${eachLimit(limitCount, `units@ = need@\n${STORE}`)}end
 `;
 }
 
-/** What 'take' and 'peek' answer: what each limit needs, from which all else follows. Of one limit it is not in an array, which saves 2 us. */
+/**
+ * What 'take' and 'peek' answer: what each limit needs, from which all else follows. Of one limit it
+ * is not in an array, which saves 2 us.
+ */
 function needs(limitCount: number): string {
   const all = Array.from({ length: limitCount }, (_, i) => `need${i + 1}`).join(", ");
   return limitCount === 1 ? `return ${all}` : `return { ${all} }`;
@@ -88,7 +94,10 @@ if wait@ > wait then wait = wait@ end
 isGranted = isGranted and need@ <= reach@
 `;
 
-/** What was reserved: when, how long it has to wait, and for each limit its word after that and how much that is more. */
+/**
+ * What was reserved: when, how long it has to wait, and for each limit its word after that and how
+ * much that is more.
+ */
 const RESERVE = `do
   local before = units@
   if wait@ < wait then units@ = math.max(units@, wait * scale@ - span@) end

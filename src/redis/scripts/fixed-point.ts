@@ -16,13 +16,19 @@ const FINE_UNITS = 1e6;
 const MAX_REFILL_US = 20 * 366 * 86_400 * 1e6;
 
 export interface FixedPoint {
-  /** Units a token. Rounded up, so that no more than the rate is ever admitted, unless the double nearest to it is whole. */
+  /**
+   * Units a token. Rounded up, so that no more than the rate is ever admitted, unless the double nearest
+   * to it is whole.
+   */
   interval: number;
   /** Decimal places of a microsecond. */
   digits: number;
 }
 
-/** How a bucket counts. Throws RangeError for a rate of 0 or Infinity, or one at which the burst would take more than 20 years to refill. */
+/**
+ * How a bucket counts. Throws RangeError for a rate of 0 or Infinity, or one at which the burst would
+ * take more than 20 years to refill.
+ */
 export function fixedPoint(rate: number, burst: number): FixedPoint {
   const microseconds = 1e6 / rate;
   const tokens = Math.max(1, burst);

@@ -50,11 +50,17 @@ export interface Algorithm {
   readonly limits: readonly (readonly number[])[];
   /** What an operation does. It finds `now`, `cost`, all numbers and, of a reservation, `most`, of a cancel, `turn`. */
   lua(operation: Operation): string;
-  /** What the answer to a 'take' (if it `takes`) or 'peek' says about a cost. The script was asked for `asked`: as much, or 0 if the cost can never be had. */
+  /**
+   * What the answer to a 'take' (if it `takes`) or 'peek' says about a cost. The script was asked for
+   * `asked`: as much, or 0 if the cost can never be had.
+   */
   read(answer: unknown, cost: number, asked: number, takes: boolean): Reading;
 }
 
-/** Reads the answers of a window: tokens left, microseconds until all is as new and, of a refusal, until the cost would be there. */
+/**
+ * Reads the answers of a window: tokens left, microseconds until all is as new and, of a refusal,
+ * until the cost would be there.
+ */
 export function windowReader(limit: number): Algorithm["read"] {
   return (answer, cost) => {
     const [left, fullUs, waitUs = 0] = answer as [left: number, fullUs: number, waitUs?: number];

@@ -8,7 +8,10 @@ import { type Algorithm, type Operation, windowReader } from "./script.js";
 
 const MAX_COUNT = 2 ** 50;
 
-/** `advance` makes a slot the last one and forgets those that are too old by then; `seen` sums a window that ends `by` slots after the last one. */
+/**
+ * `advance` makes a slot the last one and forgets those that are too old by then; `seen` sums a window
+ * that ends `by` slots after the last one.
+ */
 const LOAD = `local place = math.floor(now / length)
 local stored = redis.call('GET', KEYS[1])
 local last, counts = place, {}

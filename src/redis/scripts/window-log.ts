@@ -13,7 +13,10 @@
 import { LUA_IS_GRANTED } from "./preamble.js";
 import { type Algorithm, type Operation, windowReader } from "./script.js";
 
-/** `total` is the sum of all costs in the log, `passed` of those that have left the window, `gone` how many those are. */
+/**
+ * `total` is the sum of all costs in the log, `passed` of those that have left the window, `gone` how
+ * many those are.
+ */
 const LOAD = `-- Sum, cost and time of the member at a rank, or nothing.
 local function at(rank)
   local found = redis.call('ZRANGE', KEYS[1], rank, rank, 'WITHSCORES')
@@ -79,7 +82,10 @@ const GIVE = `while cost > 0 and total > passed do
 end
 ${EXPIRE}return 1`;
 
-/** Those that are due at the same moment and cost the same are interchangeable. What is behind stays due when it was. */
+/**
+ * Those that are due at the same moment and cost the same are interchangeable. What is behind stays
+ * due when it was.
+ */
 const CANCEL = `local due, taken = string.match(turn, '(%d+) (%d+)')
 if now > tonumber(due) then return 0 end
 local from = redis.call('ZCOUNT', KEYS[1], '-inf', '(' .. due)

@@ -33,7 +33,10 @@ const meterStep: fc.Arbitrary<MeterStep> = fc.oneof(
   { weight: 1, arbitrary: fc.constant({ do: "cancel" as const }) },
 );
 
-/** First difference of a meter and an exact token bucket of the same rate and burst. Time passes in quarters of a drop. */
+/**
+ * First difference of a meter and an exact token bucket of the same rate and burst. Time passes in
+ * quarters of a drop.
+ */
 function meterDifference(
   rate: number,
   burst: number,

@@ -148,7 +148,7 @@ describe("a first segment", () => {
     }
   });
 
-  it("resolves half a nanosecond of refill or better, where neither the burst nor 2^-40 tokens stand in the way", () => {
+  it("resolves half a nanosecond of refill or better, unless the burst or 2^-40 tokens stand in the way", () => {
     fc.assert(
       fc.property(rates, bursts, (rate, burst) => {
         const segment = firstSegment({ extra: 0, rate, burst }, 0n);
@@ -181,7 +181,7 @@ describe("a first segment", () => {
 });
 
 describe("the next segment", () => {
-  it("goes on in the same units where these serve, and else begins anew under the next scale; either way for thirty years", () => {
+  it("goes on in the same units where they serve, else begins under the next scale; both for thirty years", () => {
     let again = 0;
     let anew = 0;
     fc.assert(

@@ -146,7 +146,8 @@ describe("several limits on a key", () => {
   it("answer so when any of their rates changes", () => {
     const seed = announceSeed("several limits, rates");
     // Quarters of a second bring quarters of a token, which every scale has. A scale that was made for 8 a second
-    // has units of 2^-28 tokens, 3.7 ns at 1 a second: a wait of rounded units may end a nanosecond before the exact one.
+    // has units of 2^-28 tokens, 3.7 ns at 1 a second: a wait of rounded units may end a nanosecond before
+    // the exact one.
     fc.assert(
       fc.property(workloads([0, 1, 2, 4, 8], 250_000_000, true), ({ limits, run }) => {
         expect(difference(limits, run, limits, 1)).toBeUndefined();

@@ -88,7 +88,7 @@ function answers(
 describe("a handle that keeps its reading of the clock cell", () => {
   for (const kind of Object.keys(kinds)) {
     for (const key of ["alice", undefined]) {
-      it(`answers and counts as the limiter does, whatever happens to the clock and the limits (${kind}, ${key ?? "global"})`, () => {
+      it(`answers and counts as the limiter does under any clock and limits (${kind}, ${key ?? "global"})`, () => {
         const seen = { allowed: 0, denied: 0 };
         fc.assert(
           fc.property(steps, (walk) => {

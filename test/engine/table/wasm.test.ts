@@ -214,7 +214,8 @@ describe("the check on locks", () => {
     (import "env" "memory" (memory 1 1 shared))
     (func $other)
     (func $f (export "f") (param $lock i32) (param $owner i32) (param $n i32) (result i32)
-      (if (i32.atomic.rmw.cmpxchg (local.get $lock) (i32.const 0) (local.get $owner)) (then (call $other) (return (i32.const 1))))
+      (if (i32.atomic.rmw.cmpxchg (local.get $lock) (i32.const 0) (local.get $owner))
+        (then (call $other) (return (i32.const 1))))
       ${body}
       ${release}
       (i32.const 0)))`;
@@ -231,7 +232,10 @@ describe("the check on locks", () => {
     (import "env" "memory" (memory 1 1 shared))
     (func $other)
     (func (export "f") (param $line i32) (param $owner i32) (param $word i32) (result i32)
-      (if (i32.ne (i32.atomic.rmw.cmpxchg (local.get $line) (local.get $word) (i32.or (local.get $word) (local.get $owner))) (local.get $word))
+      (if
+        (i32.ne
+          (i32.atomic.rmw.cmpxchg (local.get $line) (local.get $word) (i32.or (local.get $word) (local.get $owner)))
+          (local.get $word))
         (then (call $other) (return (i32.const 0))))
       (i32.store offset=4 (local.get $line) (local.get $owner))
       ${body}
@@ -282,7 +286,8 @@ describe("the check on locks", () => {
       (func $other)
       (func (export "f") (param $lock i32) (param $owner i32)
         (loop $again
-          (if (i32.atomic.rmw.cmpxchg (local.get $lock) (i32.const 0) (local.get $owner)) (then (call $other) (br $again)))
+          (if (i32.atomic.rmw.cmpxchg (local.get $lock) (i32.const 0) (local.get $owner))
+            (then (call $other) (br $again)))
           ${store.replace("$n", "$owner")}
           (i32.atomic.store (local.get $lock) (i32.const 0)))))`,
     ],
@@ -293,7 +298,9 @@ describe("the check on locks", () => {
       (func $other)
       (func (export "f") (param $lock i32) (param $owner i32)
         (if (i32.eqz (i32.atomic.rmw.cmpxchg offset=4 (local.get $lock) (i32.const 0) (local.get $owner)))
-          (then (i32.store (local.get $lock) (local.get $owner)) (i32.atomic.store offset=4 (local.get $lock) (i32.const 0)))
+          (then
+            (i32.store (local.get $lock) (local.get $owner))
+            (i32.atomic.store offset=4 (local.get $lock) (i32.const 0)))
           (else (call $other)))))`,
     ],
   ];
