@@ -12,19 +12,8 @@ import { refund } from "./decide/refund";
 import { Policy, policyOf, Segment } from "./layout/policy";
 import { BATCH_ENTRY_BYTES, Counters, MAX_BATCH, Scratch, SCRATCH_ANSWERS } from "./layout/thread";
 import { GLOBAL } from "./question";
-import {
-  batchEntry,
-  firstSet,
-  hashAt,
-  hashNumber,
-  hashToBatch,
-  keyOfBytes,
-  keyOfNumber,
-  keyOfWords,
-  keyWord,
-  TEXT,
-  touchBatch,
-} from "./table/key";
+import { batchEntry, firstSet, hashAt, hashNumber, hashToBatch, keyOfBytes, keyOfNumber } from "./table/key";
+import { keyOfWords, keyWord, TEXT, touchBatch } from "./table/key";
 import { otherSet } from "./table/slots";
 import { scratch, scratchAt } from "./thread";
 import { moment } from "./words/clock";
@@ -35,30 +24,10 @@ export { rescaleDueAt, setTokens, untilDueAt } from "./decide/refund";
 export * from "./offsets";
 export { append, POLICY_LOCKED, POLICY_MOVED, publish, readingOf, walk } from "./policy";
 export { ANSWER, AS_OF, CONSUME, DEBT, EVEN_NEVER, GLOBAL, LOOK_UP } from "./question";
-export {
-  audit,
-  AUDIT_BUSY,
-  AUDIT_DOUBLES,
-  AUDIT_FRESH,
-  AUDIT_LOCKS,
-  AUDIT_STRANGERS,
-  AUDIT_TORN,
-  AUDIT_USED,
-} from "./table/audit";
-export {
-  BIGINT,
-  BYTES,
-  KEY_CHUNK_BYTES,
-  keyChunk,
-  keyEnd,
-  keyOfBytes,
-  keyOfNumber,
-  keyOfWords,
-  NUMBER,
-  TEXT,
-  WIDE_BIGINT,
-  WIDE_TEXT,
-} from "./table/key";
+export { audit, AUDIT_BUSY, AUDIT_DOUBLES, AUDIT_FRESH, AUDIT_LOCKS, AUDIT_STRANGERS, AUDIT_TORN } from "./table/audit";
+export { AUDIT_USED } from "./table/audit";
+export { BIGINT, BYTES, KEY_CHUNK_BYTES, keyChunk, keyEnd, keyOfBytes, keyOfNumber, keyOfWords } from "./table/key";
+export { NUMBER, TEXT, WIDE_BIGINT, WIDE_TEXT } from "./table/key";
 export { recover } from "./table/recover";
 export { enter, lineSetsOffset, setsOffset } from "./thread";
 export { FORGETS, MAX_AHEAD, MAX_BURST_UNITS, QUICK_PRE_SHIFT, V_START } from "./words/clock";

@@ -1,88 +1,22 @@
 // Offsets for TypeScript, by the classes that are laid out in layout/.
 
-import {
-  BucketSegment,
-  Declaration,
-  Policy,
-  POLICY_DECLARATION,
-  RingSegment,
-  Segment,
-  WarmUpSegment,
-  WindowSegment,
-} from "./layout/policy";
+import { BucketSegment, Declaration, Policy, POLICY_DECLARATION, RingSegment, Segment } from "./layout/policy";
+import { WarmUpSegment, WindowSegment } from "./layout/policy";
 import { Header } from "./layout/table";
 import { Counters, Scratch } from "./layout/thread";
 
-export {
-  ALGORITHM_SHIFT,
-  BUCKET,
-  FIXED_WINDOW,
-  FLAG_CUT_WAIT,
-  FLAG_PAY_LATER,
-  FLAG_QUEUE,
-  FLAG_SHADOW,
-  FLAG_UNLIMITED,
-  LEASE,
-  LIMITS,
-  MAX_LIMITS,
-  POLICY_GLOBAL,
-  POLICY_LIMITS,
-  POLICY_NAME,
-  POLICY_NAME_MAX,
-  POLICY_SEGMENT,
-  RING,
-  SEGMENT_BYTES,
-  SLIDING_COUNTER,
-  WARM_UP,
-} from "./layout/policy";
-export {
-  LINE_BYTES,
-  LINE_GROUP_SETS,
-  LINE_OWNER_BITS,
-  LINE_SET_BYTES,
-  LINE_SLOT_COUNT,
-  PAGE_SETS,
-  SET_BYTES,
-  SIDE_BITS,
-  SLOT_COUNT,
-  SLOT_STATE,
-  SLOT_STEP,
-  SLOTS_END,
-} from "./layout/slots";
-export {
-  ADMIT,
-  DENY,
-  EVICT,
-  HEADER_POLICY_COUNT,
-  HEADER_POLICY_LOCK,
-  HEADER_TICKER,
-  LAYOUT_VERSION,
-  LOCK_BYTES,
-  LOCK_COUNT,
-  LOCK_SLOT,
-  LOCKS,
-  MAGIC,
-  POLICIES,
-  POLICY_BITS,
-  POLICY_BYTES,
-  POLICY_COUNT,
-} from "./layout/table";
-export {
-  COUNTERS_BYTES,
-  MAX_BATCH,
-  MAX_SCRATCH_BYTES,
-  SCRATCH_ANSWERS,
-  SCRATCH_BATCH,
-  SCRATCH_BYTES,
-  SCRATCH_COUNTERS,
-  SCRATCH_LIMITS,
-  SCRATCH_LINE,
-  SCRATCH_NAME,
-  SCRATCH_SEGMENT,
-  SCRATCH_TAKEN,
-  THREAD_BYTES,
-  THREADS,
-} from "./layout/thread";
+export { ALGORITHM_SHIFT, BUCKET, FIXED_WINDOW, FLAG_CUT_WAIT, FLAG_PAY_LATER, FLAG_QUEUE } from "./layout/policy";
+export { FLAG_SHADOW, FLAG_UNLIMITED, LEASE, LIMITS, MAX_LIMITS, POLICY_GLOBAL, POLICY_LIMITS } from "./layout/policy";
+export { POLICY_NAME, POLICY_NAME_MAX, POLICY_SEGMENT, RING, SEGMENT_BYTES, SLIDING_COUNTER } from "./layout/policy";
+export { WARM_UP } from "./layout/policy";
+export { LINE_BYTES, LINE_GROUP_SETS, LINE_OWNER_BITS, LINE_SET_BYTES, LINE_SLOT_COUNT } from "./layout/slots";
+export { PAGE_SETS, SET_BYTES, SIDE_BITS, SLOT_COUNT, SLOT_STATE, SLOT_STEP, SLOTS_END } from "./layout/slots";
+export { ADMIT, DENY, EVICT, HEADER_POLICY_COUNT, HEADER_POLICY_LOCK, HEADER_TICKER } from "./layout/table";
+export { LAYOUT_VERSION, LOCK_BYTES, LOCK_COUNT, LOCK_SLOT, LOCKS, MAGIC, POLICIES, POLICY_BITS } from "./layout/table";
+export { POLICY_BYTES, POLICY_COUNT } from "./layout/table";
+export { COUNTERS_BYTES, MAX_BATCH, MAX_SCRATCH_BYTES, SCRATCH_ANSWERS, SCRATCH_BATCH } from "./layout/thread";
+export { SCRATCH_BYTES, SCRATCH_COUNTERS, SCRATCH_LIMITS, SCRATCH_LINE, SCRATCH_NAME } from "./layout/thread";
+export { SCRATCH_SEGMENT, SCRATCH_TAKEN, THREAD_BYTES, THREADS } from "./layout/thread";
 
 export const HEADER_MAGIC: usize = offsetof<Header>("magic");
 export const HEADER_VERSION: usize = offsetof<Header>("version");

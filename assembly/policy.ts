@@ -18,44 +18,13 @@
 // and only then may the scale change again. A writer that dies on the way leaves
 // `walked` behind the scale: the next change walks first.
 
-import {
-  BucketSegment,
-  Declaration,
-  isCurrent,
-  limitOf,
-  MAX_LIMITS,
-  numberOf,
-  Policy,
-  POLICY_DECLARATION,
-  POLICY_GLOBAL,
-  POLICY_LIMITS,
-  POLICY_NAME,
-  POLICY_NAME_MAX,
-  POLICY_SEGMENT,
-  policyAt,
-  SEGMENT_BYTES,
-  segmentOf,
-  versionOf,
-} from "./layout/policy";
-import {
-  BUSY,
-  LINE_SET_BYTES,
-  LINE_SLOT_COUNT,
-  SET_BYTES,
-  SIDE_BITS,
-  SLOT_STATE,
-  SLOT_STEP,
-  SLOTS_END,
-} from "./layout/slots";
-import {
-  HEADER_POLICY_COUNT,
-  HEADER_POLICY_LOCK,
-  LOCK_BYTES,
-  LOCK_COUNT,
-  LOCKS,
-  POLICY_BITS,
-  POLICY_COUNT,
-} from "./layout/table";
+import { BucketSegment, Declaration, isCurrent, limitOf, MAX_LIMITS, numberOf, Policy } from "./layout/policy";
+import { POLICY_DECLARATION, POLICY_GLOBAL, POLICY_LIMITS, POLICY_NAME, POLICY_NAME_MAX } from "./layout/policy";
+import { POLICY_SEGMENT, policyAt, SEGMENT_BYTES, segmentOf, versionOf } from "./layout/policy";
+import { BUSY, LINE_SET_BYTES, LINE_SLOT_COUNT, SET_BYTES, SIDE_BITS, SLOT_STATE, SLOT_STEP } from "./layout/slots";
+import { SLOTS_END } from "./layout/slots";
+import { HEADER_POLICY_COUNT, HEADER_POLICY_LOCK, LOCK_BYTES, LOCK_COUNT, LOCKS, POLICY_BITS } from "./layout/table";
+import { POLICY_COUNT } from "./layout/table";
 import { SCRATCH_LIMITS, SCRATCH_NAME, SCRATCH_SEGMENT } from "./layout/thread";
 import { rescaleLimits } from "./lines/limits";
 import { copyLine, lineOf, swapLine } from "./table/lines";

@@ -27,17 +27,11 @@ export const LOOK_UP: i32 = 2;
 /** A wait without an end. */
 export const FOREVER: i64 = i64.MAX_VALUE;
 
-// What an algorithm found: kept in globals until it is known whether the state
-// could be put back.
+// What an algorithm found, before it is known whether the state can be put back.
 
 export let isGranted: bool = false;
 /** The state word to write. */
 export let nextWord: u64 = 0;
-let tokens: f64 = 0;
-let retryNs: f64 = 0;
-let resetNs: f64 = 0;
-let delayNs: f64 = 0;
-let dueAt: u64 = 0;
 
 /** Says whether the call is granted, and which word then to write (0 for a line, which is written in the scratch). */
 @inline
@@ -47,32 +41,19 @@ export function grant(is: bool, next: u64): void {
 }
 
 /**
- * Says the rest of an answer: tokens after it, ns until the cost would conform
+ * Leaves an answer in the scratch: tokens after it, ns until the cost would conform
  * (0 if it does, Infinity never), ns until the bucket is full, ns until a granted
- * cost may act, and the moment at which it may, by which it is cancelled.
+ * cost may act, and the moment at which it may, by which it is cancelled (0 if
+ * nothing was charged).
  */
-export function describe(after: f64, retry: f64, reset: f64, delay: f64, due: u64): void {
-  tokens = after;
-  retryNs = retry;
-  resetNs = reset;
-  delayNs = delay;
-  dueAt = due;
-}
-
-/** Leaves in the scratch what was described; for a shadow, as if it had been admitted. */
-export function leaveAnswer(isShadowed: bool): void {
-  leave(tokens, isShadowed ? 0 : retryNs, resetNs, isShadowed ? 0 : delayNs, isShadowed ? 0 : dueAt);
-}
-
-/** Leaves an answer in the scratch. A `due` of 0: nothing was charged, so there is nothing to cancel. */
-export function leave(after: f64, retry: f64, reset: f64, delay: f64, due: u64): void {
+export function leave(tokens: f64, retryNs: f64, resetNs: f64, delayNs: f64, dueAt: u64): void {
   const answer = scratch();
-  answer.tokens = after;
-  answer.remaining = max(0, floor(after));
-  answer.retryNs = retry;
-  answer.resetNs = reset;
-  answer.delayNs = delay;
-  answer.dueAt = due;
+  answer.tokens = tokens;
+  answer.remaining = max(0, floor(tokens));
+  answer.retryNs = retryNs;
+  answer.resetNs = resetNs;
+  answer.delayNs = delayNs;
+  answer.dueAt = dueAt;
 }
 
 /** The answer of a call that has lost its patience: not now. */

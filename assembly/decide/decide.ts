@@ -7,46 +7,16 @@
 //   version: still the same? else again
 //   state: swap, or claim a slot; another thread came first? again
 
-import {
-  algorithmIn,
-  BUCKET,
-  BucketSegment,
-  FIXED_WINDOW,
-  FLAG_SHADOW,
-  FLAG_UNLIMITED,
-  isCurrent,
-  isLineKind,
-  LIMITS,
-  Policy,
-  RING,
-  RingSegment,
-  Segment,
-  segmentOf,
-  SLIDING_COUNTER,
-  versionOf,
-  WARM_UP,
-  WarmUpSegment,
-  WindowSegment,
-} from "../layout/policy";
+import { algorithmIn, BUCKET, BucketSegment, FIXED_WINDOW, FLAG_SHADOW, FLAG_UNLIMITED } from "../layout/policy";
+import { isCurrent, isLineKind, LIMITS, Policy, RING, RingSegment, Segment, segmentOf } from "../layout/policy";
+import { SLIDING_COUNTER, versionOf, WARM_UP, WarmUpSegment, WindowSegment } from "../layout/policy";
 import { BUSY, SIDE_BITS, SLOT_STATE } from "../layout/slots";
 import { Counters } from "../layout/thread";
 import { areLimitsCurrent, decideLimits } from "../lines/limits";
 import { decideRing } from "../lines/ring";
 import { decideWarmUp } from "../lines/warm-up";
-import {
-  admitted,
-  ANSWER,
-  CONSUME,
-  full,
-  giveUp,
-  isGranted,
-  leave,
-  leaveAnswer,
-  LOOK_UP,
-  nextWord,
-  refused,
-  unlimited,
-} from "../question";
+import { admitted, ANSWER, CONSUME, full, giveUp, isGranted, leave, LOOK_UP, nextWord } from "../question";
+import { refused, unlimited } from "../question";
 import { claim, CLAIM_AGAIN, CLAIM_FULL, CLAIM_TAKEN } from "../table/claim";
 import { fetchLine, lineAt, swapLine } from "../table/lines";
 import { LOST, otherLineSet, see, target } from "../table/slots";
@@ -58,12 +28,9 @@ import { decideWindow } from "../words/window";
 
 /**
  * Decides for the key in the scratch, or the global bucket: 1 granted, 0 not.
- * Allows a wait of up to `maxWaitMs`, and leaves in the scratch, if it is to
- * ANSWER: tokens and remaining after it, ns until a refused cost would conform (0
- * if it does, Infinity never), ns until the bucket is full, ns until a granted cost
- * may act, the moment at which it may (0 if nothing was charged, so that there is
- * nothing to cancel), and what it took: its cost, and for a bucket the tokens that
- * would have overflowed until then.
+ * Allows a wait of up to `maxWaitMs`. If it is to ANSWER, it leaves the answer in
+ * the scratch (see `leave`), and what it took: its cost, and for a bucket the tokens
+ * that would have overflowed until then.
  */
 export function decide(policy: Policy, mode: i32, cost: u32, ms: f64, maxWaitMs: f64): i32 {
   return decideAt(policy, mode, cost, nanoseconds(ms), nanoseconds(maxWaitMs));
@@ -146,7 +113,10 @@ function noRoom(policy: Policy, segment: Segment, mode: i32): i32 {
 /** Counts what was found, and leaves it in the scratch. */
 function answered(policy: Policy, flags: i32, mode: i32): i32 {
   const isShadowed = !isGranted && (flags & FLAG_SHADOW) != 0;
-  if (mode & ANSWER) leaveAnswer(isShadowed);
+  if (isShadowed) {
+    const answer = scratch();
+    leave(answer.tokens, 0, answer.resetNs, 0, 0);
+  }
   if (!(mode & CONSUME)) return i32(isGranted || isShadowed);
   if (isShadowed) count(policy, offsetof<Counters>("shadowed"));
   return isGranted || isShadowed ? admitted(policy) : refused(policy);

@@ -7,20 +7,8 @@
 // be charged up to `upper`. Of a bucket these are v - burst and v; of a window the
 // present window with nothing used and with all of it used.
 
-import {
-  ALGORITHM_SHIFT,
-  BucketSegment,
-  isCurrent,
-  Policy,
-  POLICY_GLOBAL,
-  policyAt,
-  policyOf,
-  Segment,
-  segmentOf,
-  SLIDING_COUNTER,
-  versionOf,
-  WindowSegment,
-} from "../layout/policy";
+import { ALGORITHM_SHIFT, BucketSegment, isCurrent, Policy, POLICY_GLOBAL, policyAt, policyOf } from "../layout/policy";
+import { Segment, segmentOf, SLIDING_COUNTER, versionOf, WindowSegment } from "../layout/policy";
 import { BUSY, SIDE_BITS, SLOT_STATE } from "../layout/slots";
 import { header } from "../layout/table";
 import { Counters, COUNTERS_BYTES, SCRATCH_COUNTERS } from "../layout/thread";

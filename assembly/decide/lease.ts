@@ -12,21 +12,8 @@ import { claim, CLAIM_AGAIN, CLAIM_FULL } from "../table/claim";
 import { find, see, target } from "../table/slots";
 import { count, PATIENCE, scratch, yieldTo } from "../thread";
 import { nanoseconds } from "../words/clock";
-import {
-  addedTo,
-  asking,
-  depositIn,
-  endIn,
-  isLive,
-  isTimeToAsk,
-  LEASE_HELD,
-  LEASE_IS_SHORT,
-  LEASE_SIDE,
-  leaseAfterDeposit,
-  leasedTokens,
-  leaseWithout,
-  leftIn,
-} from "../words/lease";
+import { addedTo, asking, depositIn, endIn, isLive, isTimeToAsk, LEASE_HELD, LEASE_IS_SHORT } from "../words/lease";
+import { LEASE_SIDE, leaseAfterDeposit, leasedTokens, leaseWithout, leftIn } from "../words/lease";
 
 /** In an answer of `takeLeased`: the caller is the one who asks now, and is to ask for more. */
 export const LEASE_ASK: i32 = 2;

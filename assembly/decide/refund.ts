@@ -1,26 +1,8 @@
 // Giving back, setting by hand, and asking when a reservation may act.
 
-import {
-  algorithmIn,
-  BUCKET,
-  BucketSegment,
-  FIXED_WINDOW,
-  FLAG_UNLIMITED,
-  isCurrent,
-  isLineKind,
-  LEASE,
-  LIMITS,
-  Policy,
-  RING,
-  RingSegment,
-  Segment,
-  segmentOf,
-  SLIDING_COUNTER,
-  versionOf,
-  WARM_UP,
-  WarmUpSegment,
-  WindowSegment,
-} from "../layout/policy";
+import { algorithmIn, BUCKET, BucketSegment, FIXED_WINDOW, FLAG_UNLIMITED, isCurrent } from "../layout/policy";
+import { isLineKind, LEASE, LIMITS, Policy, RING, RingSegment, Segment, segmentOf } from "../layout/policy";
+import { SLIDING_COUNTER, versionOf, WARM_UP, WarmUpSegment, WindowSegment } from "../layout/policy";
 import { BUSY, SIDE_BITS, SLOT_STATE } from "../layout/slots";
 import { Counters } from "../layout/thread";
 import { areLimitsCurrent, refundLimits } from "../lines/limits";

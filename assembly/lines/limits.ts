@@ -14,7 +14,7 @@
 import { BucketSegment, FLAG_UNLIMITED, limitOf, MAX_LIMITS, Policy, segmentOf, versionOf } from "../layout/policy";
 import { SIDE_BITS } from "../layout/slots";
 import { SCRATCH_LINE, SCRATCH_TAKEN, SCRATCH_VERSIONS } from "../layout/thread";
-import { ANSWER, AS_OF, CONSUME, DEBT, describe, grant } from "../question";
+import { ANSWER, AS_OF, CONSUME, DEBT, grant, leave } from "../question";
 import { scratch, scratchAt } from "../thread";
 import { charged, needOf, tokensIn, unitsOf } from "../words/bucket";
 import { MAX_AHEAD, nanoseconds, reading, rescale, wholeNanosecondsUntil, wordIn } from "../words/clock";
@@ -151,7 +151,7 @@ export function decideLimits(policy: Policy, mode: i32, cost: u32, now: i64, max
     reset = max(reset, wholeNanosecondsUntil(segment, now, after + segment.burstUnits));
   }
   scratch().limitIndex = isOk || slowest < 0 ? tightest : slowest;
-  describe(fewest, delay, reset, delay, (u64(due) << 2) | 1);
+  leave(fewest, delay, reset, delay, (u64(due) << 2) | 1);
 }
 
 /**

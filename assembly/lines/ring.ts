@@ -13,7 +13,7 @@
 
 import { RingSegment } from "../layout/policy";
 import { SCRATCH_LINE, SCRATCH_TAKEN } from "../layout/thread";
-import { ANSWER, CONSUME, DEBT, describe, grant } from "../question";
+import { ANSWER, CONSUME, DEBT, grant, leave } from "../question";
 import { scratchAt } from "../thread";
 import { sinceStart } from "../words/clock";
 import { FIRST_WINDOW, stretchesIn, untilStretch } from "../words/window";
@@ -95,7 +95,7 @@ export function decideRing(segment: RingSegment, mode: i32, cost: u32, now: i64,
     turns--;
     if (turns) last--;
   }
-  describe(
+  leave(
     f64(i64(limit) - i64(after)),
     isNever ? Infinity : delay,
     turns ? untilStretch(segment, last + ring, segment.slotNs, now) : 0,

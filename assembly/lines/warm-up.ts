@@ -13,7 +13,7 @@
 
 import { WarmUpSegment } from "../layout/policy";
 import { SCRATCH_LINE, SCRATCH_TAKEN } from "../layout/thread";
-import { ANSWER, CONSUME, DEBT, describe, grant } from "../question";
+import { ANSWER, CONSUME, DEBT, grant, leave } from "../question";
 import { scratchAt } from "../thread";
 
 @unmanaged
@@ -106,7 +106,7 @@ export function decideWarmUp(segment: WarmUpSegment, mode: i32, cost: u32, now: 
   grant(isOk, 0);
   if (!(mode & ANSWER)) return;
   const nextFree = state.nextFree;
-  describe(
+  leave(
     nextFree > now ? 0 : (1 - state.used) * segment.maxPermits,
     isNever ? Infinity : ceil(delay),
     f64(max(0, nextFree - now)) + ceil(state.used * f64(segment.warmUpNs)),

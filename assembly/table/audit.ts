@@ -1,27 +1,10 @@
 // Walks the table and counts what must not be there. Meant for a table at rest:
 // under way, a claim may show as BUSY and a word may be newer than its clock.
 
-import {
-  algorithmIn,
-  BUCKET,
-  BucketSegment,
-  isLineKind,
-  Policy,
-  policyAt,
-  segmentOf,
-  versionOf,
-} from "../layout/policy";
-import {
-  BUSY,
-  LINE_OWNER_BITS,
-  LINE_SET_BYTES,
-  LINE_SLOT_COUNT,
-  SET_BYTES,
-  SIDE_BITS,
-  SLOT_STATE,
-  SLOT_STEP,
-  SLOTS_END,
-} from "../layout/slots";
+import { algorithmIn, BUCKET, BucketSegment, isLineKind, Policy, policyAt, segmentOf } from "../layout/policy";
+import { versionOf } from "../layout/policy";
+import { BUSY, LINE_OWNER_BITS, LINE_SET_BYTES, LINE_SLOT_COUNT, SET_BYTES, SIDE_BITS } from "../layout/slots";
+import { SLOT_STATE, SLOT_STEP, SLOTS_END } from "../layout/slots";
 import { HEADER_POLICY_COUNT, HEADER_POLICY_LOCK, LOCK_BYTES, LOCK_COUNT, LOCKS, POLICY_BITS } from "../layout/table";
 import { SCRATCH_BATCH } from "../layout/thread";
 import { countersOf, lineSetCount, lineSets, scratchAt, setCount, sets } from "../thread";

@@ -22,16 +22,8 @@
 // lock and the BUSY word name it, and `recover` gives both back.
 
 import { algorithmIn, isCurrent, isLineKind, LEASE, Policy, policyAt } from "../layout/policy";
-import {
-  BUSY,
-  LINE_OWNER_BITS,
-  LINE_SLOT_COUNT,
-  LINE_VERSION_STEP,
-  SIDE_BITS,
-  SLOT_COUNT,
-  SLOT_STATE,
-  SLOT_STEP,
-} from "../layout/slots";
+import { BUSY, LINE_OWNER_BITS, LINE_SLOT_COUNT, LINE_VERSION_STEP, SIDE_BITS, SLOT_COUNT } from "../layout/slots";
+import { SLOT_STATE, SLOT_STEP } from "../layout/slots";
 import { EVICT, header, LOCK_SLOT, POLICY_BITS } from "../layout/table";
 import { Counters, SCRATCH_LINE, SCRATCH_SEGMENT } from "../layout/thread";
 import { count, owner, scratch, scratchAt, yieldTo } from "../thread";

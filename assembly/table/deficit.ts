@@ -1,26 +1,8 @@
 // How much a slot lacks of what it may hold: which key loses its slot to a new one.
 
-import {
-  algorithmIn,
-  BUCKET,
-  BucketSegment,
-  FIXED_WINDOW,
-  FLAG_UNLIMITED,
-  isCurrent,
-  isLineKind,
-  LEASE,
-  LIMITS,
-  Policy,
-  RING,
-  RingSegment,
-  Segment,
-  segmentOf,
-  SLIDING_COUNTER,
-  versionOf,
-  WARM_UP,
-  WarmUpSegment,
-  WindowSegment,
-} from "../layout/policy";
+import { algorithmIn, BUCKET, BucketSegment, FIXED_WINDOW, FLAG_UNLIMITED, isCurrent } from "../layout/policy";
+import { isLineKind, LEASE, LIMITS, Policy, RING, RingSegment, Segment, segmentOf } from "../layout/policy";
+import { SLIDING_COUNTER, versionOf, WARM_UP, WarmUpSegment, WindowSegment } from "../layout/policy";
 import { limitsDeficit } from "../lines/limits";
 import { ringDeficit } from "../lines/ring";
 import { warmUpDeficit } from "../lines/warm-up";

@@ -7,15 +7,8 @@
 import { isLineKind, numberOf, Policy } from "../layout/policy";
 import { LINE_SET_BYTES, SET_BYTES, SLOT_STATE } from "../layout/slots";
 import { POLICY_BITS } from "../layout/table";
-import {
-  BATCH_ENTRY_BYTES,
-  MAX_BATCH,
-  MAX_SCRATCH_BYTES,
-  SCRATCH_BATCH,
-  SCRATCH_BYTES,
-  SCRATCH_HASH,
-  SCRATCH_TAKEN,
-} from "../layout/thread";
+import { BATCH_ENTRY_BYTES, MAX_BATCH, MAX_SCRATCH_BYTES, SCRATCH_BATCH, SCRATCH_BYTES } from "../layout/thread";
+import { SCRATCH_HASH, SCRATCH_TAKEN } from "../layout/thread";
 import { hashKey0, hashKey1, lineSetCount, lineSets, scratch, scratchAt, setCount, sets } from "../thread";
 import { SIP_END, SIP_START, sipHash, sipHigh, sipLow } from "./siphash";
 import { otherSet } from "./slots";

@@ -11,18 +11,8 @@
 // Look-up is plain reads: the caller loads the key word again once it has the state.
 
 import { isLineKind, Policy, POLICY_GLOBAL } from "../layout/policy";
-import {
-  BUSY,
-  LINE_GROUP_SETS,
-  LINE_SET_BYTES,
-  PAGE_SETS,
-  SET_BYTES,
-  SIDE_BITS,
-  SLOT_COUNT,
-  SLOT_STATE,
-  SLOT_STEP,
-  SLOTS_END,
-} from "../layout/slots";
+import { BUSY, LINE_GROUP_SETS, LINE_SET_BYTES, PAGE_SETS, SET_BYTES, SIDE_BITS, SLOT_COUNT } from "../layout/slots";
+import { SLOT_STATE, SLOT_STEP, SLOTS_END } from "../layout/slots";
 import { LOCK_BYTES, LOCK_COUNT, LOCKS } from "../layout/table";
 import { GLOBAL, HINTED } from "../question";
 import { scratch, yieldTo } from "../thread";

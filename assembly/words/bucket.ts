@@ -13,20 +13,10 @@
 import { BucketSegment, FLAG_CUT_WAIT, FLAG_PAY_LATER, FLAG_QUEUE, FLAG_SHADOW } from "../layout/policy";
 import { SIDE_BITS } from "../layout/slots";
 import { SCRATCH_TAKEN } from "../layout/thread";
-import { ANSWER, AS_OF, CONSUME, DEBT, describe, EVEN_NEVER, FOREVER, grant } from "../question";
+import { ANSWER, AS_OF, CONSUME, DEBT, EVEN_NEVER, FOREVER, grant, leave } from "../question";
 import { scratch, scratchAt } from "../thread";
-import {
-  dueAtIn,
-  dueAtOut,
-  fullWord,
-  MAX_AHEAD,
-  MAX_BURST_UNITS,
-  nanoseconds,
-  nanosecondsUntil,
-  reading,
-  wholeNanosecondsUntil,
-  wordIn,
-} from "./clock";
+import { dueAtIn, dueAtOut, fullWord, MAX_AHEAD, MAX_BURST_UNITS, nanoseconds, nanosecondsUntil } from "./clock";
+import { reading, wholeNanosecondsUntil, wordIn } from "./clock";
 
 /**
  * The rule of every bucket and window: a word charged with `need`, counted from `lower` on. It may not
@@ -90,7 +80,7 @@ export function decideBucket(segment: BucketSegment, mode: i32, seen: u64, cost:
   store<f64>(scratchAt, tokensIn(segment, i64(next - max(word, present - burst))), SCRATCH_TAKEN);
   const after = isOk && mode & CONSUME ? next : z;
   const isPast = isOk && due <= v;
-  describe(
+  leave(
     tokensIn(segment, i64(v - after)),
     isPast ? 0 : isNever ? Infinity : wholeNanosecondsUntil(segment, now, due),
     wholeNanosecondsUntil(segment, now, after + burst),

@@ -21,7 +21,7 @@
 import { WindowSegment } from "../layout/policy";
 import { SIDE_BITS } from "../layout/slots";
 import { SCRATCH_TAKEN } from "../layout/thread";
-import { ANSWER, CONSUME, DEBT, describe, grant } from "../question";
+import { ANSWER, CONSUME, DEBT, grant, leave } from "../question";
 import { scratchAt } from "../thread";
 import { highProduct, sinceStart } from "./clock";
 import { COUNT_SHIFT, FIRST_WINDOW, windowAfter } from "./window";
@@ -170,7 +170,7 @@ export function decideSliding(segment: WindowSegment, mode: i32, seen: u64, cost
   }
   const weight = f64(number > present ? window : window - elapsed) / f64(window);
   const end = f64((number - present) * window) + f64(window - elapsed);
-  describe(
+  leave(
     f64(i64(limit) - i64(counted)) - f64(former) * weight,
     isNever ? Infinity : f64(delay),
     counted ? end + f64(window) : former ? end : 0,

@@ -13,7 +13,7 @@
 
 import { ALGORITHM_SHIFT, FIXED_WINDOW, Segment, WindowSegment } from "../layout/policy";
 import { SCRATCH_TAKEN } from "../layout/thread";
-import { ANSWER, CONSUME, DEBT, describe, grant } from "../question";
+import { ANSWER, CONSUME, DEBT, grant, leave } from "../question";
 import { scratchAt } from "../thread";
 import { highProduct, isWithinLife, sinceStart } from "./clock";
 
@@ -113,7 +113,7 @@ export function decideWindow(segment: WindowSegment, mode: i32, seen: u64, cost:
   const isCharged = isOk && (mode & CONSUME) != 0 && cost != 0;
   const last = isCharged ? dueIn : number;
   const lastUsed = isCharged ? sum : used;
-  describe(
+  leave(
     f64(limit) - f64(last - present) * f64(limit) - f64(lastUsed),
     isNever ? Infinity : delay,
     lastUsed || last > present ? untilStretch(segment, lastUsed ? last + 1 : last, segment.windowNs, now) : 0,

@@ -118,10 +118,7 @@ export class Policy {
     for (let attempt = 0;;) {
       const [segment, version] = this.#read();
       const { scale } = segment as BucketSegment;
-      if (scale !== undefined && this.#record.walked !== scale && this.#walk() === 0) {
-        waitForOwner(attempt++);
-        continue;
-      }
+      if (scale !== undefined && this.#record.walked !== scale && this.#walk() === 0) throw locked();
       const now = wholeNanoseconds(nowMs);
       const beginMs = nowMs + leadMs;
       const begin = wholeNanoseconds(beginMs);
@@ -208,8 +205,10 @@ const pause = new Int32Array(new SharedArrayBuffer(4));
  * this thread learns only when its event loop turns.
  */
 export function waitForOwner(attempt: number): void {
-  if (attempt >= 1000) {
-    throw new SluiceError("ERR_SLUICE_LOCKED", "a thread was stopped while it changed policies; try again");
-  }
+  if (attempt >= 1000) throw locked();
   if (attempt > 10) Atomics.wait(pause, 0, 0, 1);
+}
+
+function locked(): SluiceError {
+  return new SluiceError("ERR_SLUICE_LOCKED", "a thread was stopped while it changed the table; try again");
 }
