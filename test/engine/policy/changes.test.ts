@@ -208,10 +208,10 @@ describe("a window whose limit is lowered and raised again", () => {
     const limiter = sluice.fixedWindow("w", { limit: 100, windowMs: 60_000 });
     expect(limiter.allow("k", 100)).toBe(true);
     for (const limit of [1, 100, 50, 100, 0, 100]) {
-      limiter.setBurst(limit);
+      limiter.setLimit(limit);
       expect(limiter.allow("k"), `limit ${limit}`).toBe(false);
     }
-    limiter.setBurst(101);
+    limiter.setLimit(101);
     expect(limiter.allow("k")).toBe(true);
     expect(limiter.allow("k")).toBe(false);
   });
@@ -242,7 +242,7 @@ describe("a window whose limit is lowered and raised again", () => {
         if (step.do === "align") nowNs += 1_000_000_000n - (nowNs - BigInt(START_NS)) % 1_000_000_000n;
         clock.set(Number(nowNs) / 1e6);
         if (step.do === "limit") {
-          limiter.setBurst(step.limit);
+          limiter.setLimit(step.limit);
           model.setLimit(BigInt(step.limit));
         }
         if (step.do !== "allow" && step.do !== "consume" && step.do !== "peek") continue;
