@@ -92,13 +92,6 @@ export function checkCost(cost: unknown): asserts cost is number {
   }
 }
 
-/** Throws unless `value` is an options object (or, if it may be, missing). */
-export function checkOptions(value: unknown, name = "options"): void {
-  if (typeof value !== "object" || value === null) {
-    throw new TypeError(`"${name}" expected an object, got ${shown(value)}`);
-  }
-}
-
 /** Throws unless `ms` is a number >= 0; Infinity means no limit. */
 export function checkDuration(name: string, ms: unknown): asserts ms is number {
   if (typeof ms !== "number" || !(ms >= 0)) throw unexpected(name, "a number of milliseconds >= 0, or Infinity", ms);
