@@ -7,7 +7,7 @@
 // answers in seconds slept, as Guava does. Guava cuts each charge to whole
 // microseconds and so grants more than high rates allow; this one keeps the rate.
 
-import { Bucket } from "../engine/bucket/bucket.js";
+import { Bucket, type DueAt } from "../engine/bucket/bucket.js";
 import { BucketReservation } from "../engine/bucket/reservation.js";
 import { checkDuration, checkInteger, MAX_COST } from "../engine/errors.js";
 import { checkSignal } from "../engine/limiter/call-options.js";
@@ -17,12 +17,17 @@ import { kinds } from "../engine/policy/kinds.js";
 import type { Policy } from "../engine/policy/policy.js";
 import { checkRate } from "../engine/policy/rate.js";
 import { refused } from "../engine/waiting/refusal.js";
-import { blockUntil } from "../engine/waiting/sleep.js";
-import { Waiters } from "../engine/waiting/waiters.js";
+import { blockUntil, sleepUntil } from "../engine/waiting/sleep.js";
 
 export type { Home };
 
-const MAX_BURST_SECONDS = 1;
+/** The permits that one second of idling stores; at an infinite rate none is ever owed, and any number will do. */
+function maxStored(permitsPerSecond: number): number {
+  return permitsPerSecond === Infinity ? 1 : permitsPerSecond;
+}
+
+/** A due time of which only the moment is known: as in Guava, a new rate wakes no sleeper. */
+const FIXED: DueAt = { dueAtLow: 0, dueAtHigh: 0, scale: -Infinity, taken: undefined };
 
 /** Options of `RateLimiter.create`. */
 export interface RateLimiterOptions {
@@ -47,12 +52,10 @@ export interface AcquireOptions {
 export class RateLimiter {
   readonly #policy: Policy;
   readonly #bucket: Bucket;
-  readonly #waiters: Waiters;
 
   private constructor(policy: Policy) {
     this.#policy = policy;
     this.#bucket = new Bucket(policy, undefined);
-    this.#waiters = new Waiters(policy);
   }
 
   /**
@@ -74,7 +77,7 @@ export class RateLimiter {
       return new RateLimiter(policyAt(home, kind, numbers));
     }
     if (coldFactor !== undefined) throw new TypeError("\"coldFactor\" expected a warmupMs besides, got none");
-    const burst = MAX_BURST_SECONDS * permitsPerSecond;
+    const burst = maxStored(permitsPerSecond);
     return new RateLimiter(policyAt(home, "guavaLimiter", { rate: permitsPerSecond, burst, extra: 0 }));
   }
 
@@ -97,9 +100,9 @@ export class RateLimiter {
     }
     const tokens = this.#bucket.tokens(nowMs);
     const share = permitsPerSecond / this.#policy.rate;
-    this.#policy.setAt({ rate: permitsPerSecond, burst: MAX_BURST_SECONDS * permitsPerSecond }, nowMs);
-    this.#bucket.setTokens(tokens * share, nowMs);
-    this.#waiters.reconsider();
+    this.#policy.setAt({ rate: permitsPerSecond, burst: maxStored(permitsPerSecond) }, nowMs);
+    // After an infinite rate it is full, as Guava's is.
+    this.#bucket.setTokens(share > 0 ? tokens * share : Infinity, nowMs);
   }
 
   /** Waits for `permits` and resolves to the seconds it waited. */
@@ -107,7 +110,7 @@ export class RateLimiter {
     const signal = signalOf(options);
     const nowMs = this.#now();
     const reservation = this.#reserve(permits, Infinity, nowMs)!;
-    await this.#wait(reservation, permits, nowMs, signal);
+    await this.#wait(reservation, nowMs, signal);
     return reservation.delayMs / 1000;
   }
 
@@ -132,7 +135,7 @@ export class RateLimiter {
     const nowMs = this.#now();
     const reservation = this.#reserve(permits, timeoutMs, nowMs);
     if (!reservation) return false;
-    await this.#wait(reservation, permits, nowMs, signal);
+    await this.#wait(reservation, nowMs, signal);
     return true;
   }
 
@@ -172,18 +175,23 @@ export class RateLimiter {
     return undefined;
   }
 
-  async #wait(
-    reservation: BucketReservation,
-    permits: number,
-    nowMs: number,
-    signal: AbortSignal | undefined,
-  ): Promise<void> {
-    if (reservation.delayMs > 0) await this.#waiters.add(this.#bucket, permits, reservation, nowMs, Infinity, signal);
+  async #wait(reservation: BucketReservation, nowMs: number, signal: AbortSignal | undefined): Promise<void> {
+    if (reservation.delayMs === 0) return;
+    const { table } = this.#policy;
+    const giveBack = (): boolean => reservation.cancel();
+    const stopListening = table.onClose(giveBack);
+    signal?.addEventListener("abort", giveBack, { once: true });
+    try {
+      await sleepUntil(table, nowMs + reservation.delayMs, signal);
+    } finally {
+      stopListening();
+      signal?.removeEventListener("abort", giveBack);
+    }
   }
 
   #block(reservation: BucketReservation, permits: number, nowMs: number): void {
     try {
-      blockUntil(this.#bucket, permits, reservation, nowMs, Infinity);
+      blockUntil(this.#bucket, permits, { dueAt: FIXED, delayMs: reservation.delayMs }, nowMs, Infinity);
     } catch (error) {
       reservation.cancel(nowMs);
       throw error;

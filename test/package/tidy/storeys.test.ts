@@ -171,15 +171,23 @@ describe("src/", () => {
       Object.entries(files).flatMap(([path, text]) => {
         if (path === "src/engine/clock.ts") return [];
         const own = path === "src/engine/table/ticker.ts" ? text.replace(/^const source = `[\s\S]*?^`;$/m, "") : text;
-        const calls = withoutComments(own).match(/\bperformance\b|\bhrtime\b|\bDate\b(?=\s*[.(])|\buptime\(/g) ?? [];
+        // A Date of a given time reads no clock, nor does the type.
+        const calls = withoutComments(own).match(
+          /\b(?:performance|hrtime|uptime|Date\.now)\b|\bDate\(\)|\bnew Date\b(?!\()|(?<![=!<>])= Date\b(?![.(])/g,
+        ) ?? [];
         return calls.map((call) => `${path} reads ${call}`);
       });
     expect(src["src/engine/clock.ts"]).toMatch(/performance\.now\(\)/);
     expect(src["src/engine/table/ticker.ts"]).toMatch(/^const source = `[^`]*hrtime[^`]*^`;$/m);
     expect(readers(src)).toEqual([]);
     expect(readers({ "src/engine/limiter/limiter.ts": "const now = Date.now() // not performance.now()" })).toEqual([
-      "src/engine/limiter/limiter.ts reads Date",
+      "src/engine/limiter/limiter.ts reads Date.now",
     ]);
+    for (const read of ["Date.now()", "new Date()", "Date()", "new Date", "const { now } = Date", "process.uptime()"]) {
+      expect(readers({ "src/fetch.ts": `const ms = ${read};` }), read).toHaveLength(1);
+    }
+    expect(readers({ "src/fetch.ts": "function f(at: Date): Date { return new Date(at.getTime() + Date.parse(s)); }" }))
+      .toEqual([]);
     expect(
       readers({ "src/engine/table/ticker.ts": "const source = `\nprocess.hrtime.bigint()\n`;\nperformance.now()" }),
     )
