@@ -10,6 +10,7 @@ export type { AuditReport, SluiceStats } from "./engine/limiter/reports.js";
 export { Sluice, type SluiceOptions } from "./engine/limiter/sluice.js";
 export { ManualClock } from "./engine/manual-clock.js";
 export type {
+  BucketLimits,
   FixedWindowOptions,
   LeakyBucketOptions,
   SlidingWindowOptions,

@@ -1,55 +1,58 @@
-// What goes wrong, and how it is said. Wrong values are RangeErrors and wrong
-// types TypeErrors, both at the public door; the rest carries a code.
+// Errors and their texts. A wrong value is a RangeError and a wrong type a
+// TypeError, both thrown by the public call; the rest is a SluiceError.
 
 export type SluiceErrorCode =
-  /** A wait for more tokens than the burst can ever hold. */
+  /** A wait for more tokens than the burst: they never come. */
   | "ERR_SLUICE_COST_ABOVE_BURST"
-  /** A wait that cannot end, because the rate is 0. */
+  /** A wait for tokens that never come: the rate is 0, or they are further away than a bucket can promise. */
   | "ERR_SLUICE_NEVER"
-  /** A deadline that cannot be met, or that passed after the rate was lowered. */
+  /** The tokens do not come within `timeoutMs`, from the start or since the rate was lowered. */
   | "ERR_SLUICE_TIMEOUT"
+  /** `maxWaiters` already wait for the key in this thread. */
   | "ERR_SLUICE_TOO_MANY_WAITERS"
   /** A leaky bucket's queue, or a pool's, has no place left. */
   | "ERR_SLUICE_QUEUE_FULL"
-  /** A table that denies newcomers when it is full, and is. */
+  /** The table has no slot for a new key, and evicts none (`whenFull: 'deny'`). */
   | "ERR_SLUICE_TABLE_FULL"
-  /** A policy of this name exists with other options. */
+  /** A limiter of this name exists with other options. */
   | "ERR_SLUICE_POLICY_EXISTS"
+  /** No limiter has this name. */
   | "ERR_SLUICE_NO_POLICY"
+  /** The table has room for 1023 policies, and all are in use. */
   | "ERR_SLUICE_TOO_MANY_POLICIES"
+  /** `maxThreads` are attached to the table. */
   | "ERR_SLUICE_TOO_MANY_THREADS"
   /** A thread was stopped while it changed a policy, and is not known to be dead yet. */
   | "ERR_SLUICE_LOCKED"
   /** A handle from another version of sluice, or no handle at all. */
   | "ERR_SLUICE_LAYOUT"
-  /** Blocking the main thread would stop the timers that others wait for. */
+  /** A synchronous wait in the main thread, whose timers it would stop. */
   | "ERR_SLUICE_MAIN_THREAD"
+  /** The Sluice was closed in this thread. */
   | "ERR_SLUICE_CLOSED"
   /** Redis did not answer in time. */
   | "ERR_SLUICE_DEADLINE"
-  /** Redis cannot be asked, and what it would have decided is refused. */
+  /** Redis cannot be asked, and `onFailure: 'closed'` refuses. */
   | "ERR_SLUICE_UNAVAILABLE";
 
-/** What an error is about, where it applies. Never the key: it may be a secret or a person. */
+/** @internal What an error is about, where it applies. Never the key: it may be a secret or a person. */
 export interface SluiceErrorDetails {
-  /** Name of the limiter. */
   limiter?: string;
-  /** Tokens asked for. */
   cost?: number;
-  /** When the same call could succeed, ms from now; Infinity is never. */
   retryAfterMs?: number;
 }
 
-/** Whatever is neither a wrong value (RangeError) nor a wrong type (TypeError): `code` says what. */
+/** Every error that is neither a wrong value (RangeError) nor a wrong type (TypeError); `code` says which. */
 export class SluiceError extends Error {
   readonly code: SluiceErrorCode;
   /** Name of the limiter, if the error is about one. */
   declare readonly limiter?: string;
-  /** Tokens asked for, if the error is about a call that asked for some. */
+  /** Tokens that the call asked for, if it asked for some. */
   declare readonly cost?: number;
-  /** When the same call could succeed, ms from now; Infinity is never. */
+  /** ms until the tokens are there, if that is known; Infinity is never. */
   declare readonly retryAfterMs?: number;
 
+  /** @internal */
   constructor(code: SluiceErrorCode, message: string, details: SluiceErrorDetails = {}) {
     super(message);
     this.name = "SluiceError";
@@ -58,7 +61,7 @@ export class SluiceError extends Error {
   }
 }
 
-/** The error for what is called, or still waits, after a table was closed. */
+/** The error of a call after the table was closed in this thread, and of a wait that was under way. */
 export function closed(): SluiceError {
   return new SluiceError("ERR_SLUICE_CLOSED", "this Sluice was closed in this thread");
 }
