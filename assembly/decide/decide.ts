@@ -19,7 +19,7 @@ import { admitted, ANSWER, CONSUME, full, giveUp, isGranted, leave, LOOK_UP, nex
 import { refused, unlimited } from "../question";
 import { claim, CLAIM_AGAIN, CLAIM_FULL, CLAIM_TAKEN } from "../table/claim";
 import { fetchLine, lineAt, swapLine } from "../table/lines";
-import { LOST, otherLineSet, see, target } from "../table/slots";
+import { keyIn, LOST, otherLineSet, see, target } from "../table/slots";
 import { count, PATIENCE, scratch } from "../thread";
 import { decideBucket } from "../words/bucket";
 import { nanoseconds } from "../words/clock";
@@ -49,7 +49,7 @@ export function decideAt(policy: Policy, mode: i32, cost: u32, now: i64, maxWait
     if (isLineKind(flags)) {
       if (!fetchLine(policy, slot, mode, tries)) continue;
     } else {
-      seen = see(policy, slot, mode, tries);
+      seen = see(policy, slot, keyIn(mode), tries);
       if ((seen & SIDE_BITS) == BUSY) continue;
     }
     // A shadow never makes a caller wait.

@@ -14,8 +14,8 @@ import { header } from "../layout/table";
 import { Counters, COUNTERS_BYTES, SCRATCH_COUNTERS } from "../layout/thread";
 import { admitted, CONSUME, full, GLOBAL, HINTED, LOOK_UP, refused } from "../question";
 import { claim, CLAIM_AGAIN, CLAIM_FULL } from "../table/claim";
-import { find } from "../table/slots";
-import { countersOf, PATIENCE, scratch, scratchAt, yieldTo } from "../thread";
+import { find, see } from "../table/slots";
+import { countersOf, PATIENCE, scratch, scratchAt } from "../thread";
 import { charged } from "../words/bucket";
 import { isQuick, isWithinLife, quickReading, rescale } from "../words/clock";
 import { quickSliding, SLIDING_RARE, SLIDING_REFUSED } from "../words/sliding";
@@ -79,18 +79,12 @@ export function allowKey(policy: Policy, key: u64, a: usize, b: usize, cost: u32
       if (claimed == CLAIM_AGAIN) continue;
       return claimed == CLAIM_FULL ? full(policy) : admitted(policy);
     }
-    const seen = atomic.load<u64>(slot, SLOT_STATE);
+    const seen = see(policy, slot, key, tries);
+    if ((seen & SIDE_BITS) == BUSY) continue;
+    const isOfScale = (seen & SIDE_BITS) == (upper & SIDE_BITS);
+    const z = isOfScale ? seen : rescale(changetype<BucketSegment>(segment), seen);
     // The version after the state: else a word of a later scale could pass for one of this.
-    if (atomic.load<u64>(slot) != key || !isCurrent(policy, version)) continue;
-    let z = seen;
-    if ((seen & SIDE_BITS) != (upper & SIDE_BITS)) {
-      if ((seen & SIDE_BITS) == BUSY) {
-        yieldTo(policy, tries);
-        continue;
-      }
-      z = rescale(changetype<BucketSegment>(segment), seen);
-      if (!isCurrent(policy, version)) continue;
-    }
+    if (!isCurrent(policy, version)) continue;
     const answer = attempt(countersOf(policy), slot, seen, charged(z, lower, need), upper, false, cost);
     if (answer != LOOK_UP) return answer;
   }

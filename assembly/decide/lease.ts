@@ -9,8 +9,8 @@ import { ADMIT, header } from "../layout/table";
 import { Counters } from "../layout/thread";
 import { admitted, full, GLOBAL, refused } from "../question";
 import { claim, CLAIM_AGAIN, CLAIM_FULL } from "../table/claim";
-import { find, see, target } from "../table/slots";
-import { count, PATIENCE, scratch, yieldTo } from "../thread";
+import { find, keyIn, see, target } from "../table/slots";
+import { count, PATIENCE, scratch } from "../thread";
 import { nanoseconds } from "../words/clock";
 import { addedTo, asking, depositIn, endIn, isLive, isTimeToAsk, LEASE_HELD, LEASE_IS_SHORT } from "../words/lease";
 import { LEASE_SIDE, leaseAfterDeposit, leasedTokens, leaseWithout, leftIn } from "../words/lease";
@@ -64,12 +64,8 @@ export function takeLeased(policy: Policy, key: u64, a: usize, b: usize, cost: u
       leaveLease(0, 0, now);
       return refusedIf(policy, countsRefusal, LEASE_ASK);
     }
-    const seen = atomic.load<u64>(slot, SLOT_STATE);
-    if (key && atomic.load<u64>(slot) != key) continue;
-    if ((seen & SIDE_BITS) == BUSY) {
-      yieldTo(policy, tries);
-      continue;
-    }
+    const seen = see(policy, slot, key, tries);
+    if ((seen & SIDE_BITS) == BUSY) continue;
     const had = leftIn(seen, now);
     const isHeld = (seen & LEASE_HELD) != 0 && isLive(seen, now);
     const isThere = u64(cost) <= had;
@@ -107,7 +103,7 @@ export function deposit(policy: Policy, mode: i32, tokens: u32, endMs: f64, as: 
   for (let tries = 0; tries <= PATIENCE; tries++) {
     const slot = target(policy, mode);
     if (!slot && !tokens && !as) return 0;
-    const seen = see(policy, slot, mode, tries);
+    const seen = see(policy, slot, keyIn(mode), tries);
     if ((seen & SIDE_BITS) == BUSY) continue;
     const next = leaseAfterDeposit(seen, tokens, endNs, flags, now);
     const added = u32(addedTo(seen, tokens, now));
@@ -129,7 +125,7 @@ export function takeBack(policy: Policy, mode: i32, ms: f64): u32 {
   for (let tries = 0; tries <= PATIENCE; tries++) {
     const slot = target(policy, mode);
     if (!slot) return 0;
-    const seen = see(policy, slot, mode, tries);
+    const seen = see(policy, slot, keyIn(mode), tries);
     if ((seen & SIDE_BITS) == BUSY) continue;
     if (atomic.cmpxchg<u64>(slot, seen, seen & LEASE_SIDE, SLOT_STATE) == seen) return u32(leftIn(seen, now));
     count(policy, offsetof<Counters>("contended"));
@@ -144,7 +140,7 @@ export function takeBack(policy: Policy, mode: i32, ms: f64): u32 {
 export function leased(policy: Policy, mode: i32, ms: f64): i32 {
   const now = nanoseconds(ms);
   const slot = target(policy, mode);
-  let word: u64 = slot ? see(policy, slot, mode, 0) : 0;
+  let word: u64 = slot ? see(policy, slot, keyIn(mode), 0) : 0;
   if ((word & SIDE_BITS) == BUSY || !isLive(word, now)) word = 0;
   leaveLease(word, leasedTokens(word), now);
   return word & LEASE_HELD ? (word & LEASE_IS_SHORT ? LEASE_PAUSE : LEASE_ASK) : 0;

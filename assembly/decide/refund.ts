@@ -9,7 +9,7 @@ import { areLimitsCurrent, refundLimits } from "../lines/limits";
 import { refundRing, untilRingDue } from "../lines/ring";
 import { refundWarmUp } from "../lines/warm-up";
 import { clearLine, fetchLine, lineAt, swapLine } from "../table/lines";
-import { see, target } from "../table/slots";
+import { keyIn, see, target } from "../table/slots";
 import { count, PATIENCE, scratch } from "../thread";
 import { bucketAfterRefund, bucketHolding } from "../words/bucket";
 import { dueAtIn, dueAtOut, nanoseconds, wholeNanosecondsUntil } from "../words/clock";
@@ -44,7 +44,7 @@ export function refund(policy: Policy, mode: i32, cost: f64, dueAt: u64, ms: f64
       if (swap(policy, slot, mode, 0, 0)) return 1;
       continue;
     }
-    const seen = see(policy, slot, mode, tries);
+    const seen = see(policy, slot, keyIn(mode), tries);
     if ((seen & SIDE_BITS) == BUSY) continue;
     const next = wordAfterRefund(segment, seen, cost, dueAt, now);
     if (!isCurrent(policy, version)) continue;
@@ -100,7 +100,7 @@ export function setTokens(policy: Policy, mode: i32, tokens: f64, ms: f64): void
       if (!fetchLine(policy, slot, mode, tries)) continue;
       clearLine();
     } else {
-      seen = see(policy, slot, mode, tries);
+      seen = see(policy, slot, keyIn(mode), tries);
       if ((seen & SIDE_BITS) == BUSY) continue;
     }
     const next = wordHolding(segment, tokens, now);

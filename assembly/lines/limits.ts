@@ -32,14 +32,19 @@ function versionAt(i: i32): usize {
   return scratchAt + SCRATCH_VERSIONS + usize(i) * 4;
 }
 
-/** Reads the version of each limit: their segments are those of this moment. */
-function readVersions(policy: Policy): void {
-  for (let i = 0; i < i32(policy.limitCount); i++) store<u32>(versionAt(i), versionOf(limitOf(policy, i)));
+/** The segment of limit `i` as of now: `segmentAt` answers the same from here on. */
+@inline
+function readSegment(policy: Policy, i: i32): BucketSegment {
+  const limit = limitOf(policy, i);
+  const version = versionOf(limit);
+  store<u32>(versionAt(i), version);
+  return changetype<BucketSegment>(segmentOf(limit, version));
 }
 
 /** True if no limit has changed since. */
 export function areLimitsCurrent(policy: Policy): bool {
-  for (let i = 0; i < i32(policy.limitCount); i++) {
+  const limitCount = i32(policy.limitCount);
+  for (let i = 0; i < limitCount; i++) {
     if (load<u32>(versionAt(i)) != versionOf(limitOf(policy, i))) return false;
   }
   return true;
@@ -58,10 +63,9 @@ function zAt(segment: BucketSegment, i: i32, v: u64): u64 {
 
 /** The largest deficit of all limits of the line in the scratch: 0 or less is fresh. */
 export function limitsDeficit(policy: Policy, now: i64): f64 {
-  readVersions(policy);
   let most = 0.0;
   for (let i = 0; i < i32(policy.limitCount); i++) {
-    const segment = segmentAt(policy, i);
+    const segment = readSegment(policy, i);
     if (segment.flags & FLAG_UNLIMITED) continue;
     const v = reading(segment, now);
     most = max(most, f64(i64(zAt(segment, i, v) - (v - segment.burstUnits))) / f64(max(1, segment.burstUnits)));
@@ -74,8 +78,9 @@ export function limitsDeficit(policy: Policy, now: i64): f64 {
  * It charges as it goes; of a refusal, the scratch's line is thrown away.
  */
 function decideNow(policy: Policy, cost: u32, now: i64): bool {
-  for (let i = 0; i < i32(policy.limitCount); i++) {
-    const segment = segmentAt(policy, i);
+  const limitCount = i32(policy.limitCount);
+  for (let i = 0; i < limitCount; i++) {
+    const segment = readSegment(policy, i);
     if (segment.flags & FLAG_UNLIMITED) continue;
     const v = reading(segment, now);
     const next = charged(wordIn(segment, load<u64>(wordAt(i))), v - segment.burstUnits, needOf(segment, cost));
@@ -93,7 +98,7 @@ function delayOf(policy: Policy, cost: u32, now: i64): f64 {
   let delay = 0.0;
   slowest = -1;
   for (let i = 0; i < i32(policy.limitCount); i++) {
-    const segment = segmentAt(policy, i);
+    const segment = readSegment(policy, i);
     if (segment.flags & FLAG_UNLIMITED) continue;
     const v = reading(segment, now);
     const isTooMuch = cost > segment.limitTokens;
@@ -121,7 +126,6 @@ function chargeLimit(segment: BucketSegment, i: i32, cost: u32, v: u64, before: 
  * limit that decided.
  */
 export function decideLimits(policy: Policy, mode: i32, cost: u32, now: i64, maxWait: i64): void {
-  readVersions(policy);
   if (!(mode & (ANSWER | DEBT)) && maxWait <= 0) {
     grant(decideNow(policy, cost, now), 0);
     return;
@@ -160,10 +164,9 @@ export function decideLimits(policy: Policy, mode: i32, cost: u32, now: i64, max
  * True if any went back.
  */
 export function refundLimits(policy: Policy, cost: f64, dueAt: u64, now: i64): bool {
-  readVersions(policy);
   let isAny = false;
   for (let i = 0; i < i32(policy.limitCount); i++) {
-    const segment = segmentAt(policy, i);
+    const segment = readSegment(policy, i);
     if (segment.flags & FLAG_UNLIMITED) continue;
     const v = reading(segment, now);
     const z = zAt(segment, i, v);
@@ -181,10 +184,9 @@ export function refundLimits(policy: Policy, cost: f64, dueAt: u64, now: i64): b
 
 /** Writes the words in the scratch in the scale that each limit is in now. */
 export function rescaleLimits(policy: Policy): void {
-  readVersions(policy);
   for (let i = 0; i < i32(policy.limitCount); i++) {
     const word = load<u64>(wordAt(i));
-    const segment = segmentAt(policy, i);
+    const segment = readSegment(policy, i);
     if (word && (word & SIDE_BITS) != u64(segment.scale & 1)) store<u64>(wordAt(i), rescale(segment, word));
   }
 }

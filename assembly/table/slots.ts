@@ -98,13 +98,19 @@ export function target(policy: Policy, mode: i32): usize {
   return slot;
 }
 
-/** The state word of a slot, 0 of slot 0; BUSY if it is to be looked up again. */
+/** The key that a general call is about; 0 for the global bucket. */
 @inline
-export function see(policy: Policy, slot: usize, mode: i32, tries: i32): u64 {
+export function keyIn(mode: i32): u64 {
+  return mode & GLOBAL ? 0 : scratch().key;
+}
+
+/** The state word of a slot, 0 of slot 0; BUSY if it is to be looked up again. A key of 0 is the global bucket's. */
+@inline
+export function see(policy: Policy, slot: usize, key: u64, tries: i32): u64 {
   if (!slot) return 0;
   const word = atomic.load<u64>(slot, SLOT_STATE);
   // The key after its state: else the state could be that of the slot's next key.
-  if (!(mode & GLOBAL) && atomic.load<u64>(slot) != scratch().key) return BUSY;
+  if (key && atomic.load<u64>(slot) != key) return BUSY;
   if ((word & SIDE_BITS) != BUSY) return word;
   yieldTo(policy, tries);
   return BUSY;

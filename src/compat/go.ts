@@ -139,9 +139,12 @@ export class Limiter {
     return this.#bucket.tokens(at);
   }
 
-  /** `setLimitAt(now(), limit)`. */
+  /** Changes the rate for all threads from now on, tokens per second: 0, 1e-9 to 3e9, or Inf. Tokens stay as they are. */
   setLimit(limit: number): void {
-    this.setLimitAt(this.now(), limit);
+    checkRate(limit, "limit");
+    this.#begin(this.now(), 0);
+    this.#policy.set({ rate: limit });
+    this.#waiters.reconsider();
   }
 
   /** Changes the rate as of time `at`, tokens per second: 0, 1e-9 to 3e9, or Inf. Tokens stay as they are. */

@@ -308,7 +308,7 @@ describe("several limits on a key", () => {
     const limits = [{ rate: 1, burst: 5 }, { rate: 0, burst: 2 }];
     expect(sluice.tokenBucket("several", { limits })).toBe(sluice.tokenBucket("several", { limits: [...limits] }));
     expect(() => sluice.tokenBucket("several", { limits: [limits[0], { rate: 0, burst: 3 }] })).toThrow("exists");
-    expect(() => sluice.limiter("several#0")).toThrow("\"name\" expected a limiter of this table");
+    expect(() => sluice.limiter("several#0")).toThrow("no limiter \"several#0\"");
     expect(Object.keys(sluice.stats().limiters)).toEqual(["several"]);
   });
 
