@@ -68,7 +68,7 @@ describe("a pool of 4 threads", { timeout: 60_000 }, () => {
     const sluice = Sluice.create({ capacity: 1000, clock: new ManualClock() });
     const pool = poolOf(sluice);
     await expect(pool.run({ name: "late", key: "key", calls: 1 })).rejects.toThrow(
-      "expected a limiter of this table, got \"late\"",
+      "no limiter \"late\"",
     );
     sluice.tokenBucket("late", { rate: 0, burst: 7 });
     const reports: Report[] = await Promise.all(
