@@ -22,9 +22,9 @@ export type SluiceErrorCode =
   | "ERR_SLUICE_TOO_MANY_POLICIES"
   /** `maxThreads` are attached to the table. */
   | "ERR_SLUICE_TOO_MANY_THREADS"
-  /** A thread was stopped while it changed a policy, and is not known to be dead yet. */
+  /** A thread stopped while it changed a policy, and its end was not announced yet. */
   | "ERR_SLUICE_LOCKED"
-  /** A handle from another version of sluice, or no handle at all. */
+  /** A handle of another version of sluice, or a memory without a table. */
   | "ERR_SLUICE_LAYOUT"
   /** A synchronous wait in the main thread, whose timers it would stop. */
   | "ERR_SLUICE_MAIN_THREAD"

@@ -4,7 +4,7 @@ import { shown } from "./errors.js";
 
 /**
  * Throws TypeError unless `value` is an options object whose names are all in `known`.
- * A misspelt option would otherwise be a limit that is silently not set.
+ * Otherwise a misspelt option would silently leave a limit unset.
  */
 export function checkOptions(value: unknown, known: readonly string[], name = "options"): void {
   if (typeof value !== "object" || value === null || Array.isArray(value)) {
@@ -15,7 +15,7 @@ export function checkOptions(value: unknown, known: readonly string[], name = "o
   }
 }
 
-/** The error for an option that nothing reads. */
+/** The error for an unknown option. */
 function unknownOption(option: string, known: readonly string[], name: string): TypeError {
   const [nearest] = [...known].sort((a, b) => gap(option, a) - gap(option, b));
   const isNear = nearest !== undefined && gap(option, nearest) <= Math.max(2, option.length / 3);

@@ -31,7 +31,7 @@ const KNOWN_SCALES = 2;
  * Decides about a key that was not hashed before; one crossing for a number and
  * for a string that fits the scratch. True if granted. The other answers are then
  * in the scratch, and so are the key's words.
- * @throws TypeError or RangeError for what is no key.
+ * @throws TypeError or RangeError for an invalid key.
  */
 export function decideKey(
   { table, record }: Policy,
@@ -67,7 +67,7 @@ export class Bucket implements KeyWords {
 
   /**
    * The bucket of `key`; without one, the global bucket.
-   * @throws TypeError or RangeError for what is no key.
+   * @throws TypeError or RangeError for an invalid key.
    */
   constructor(policy: Policy, key: Key | undefined) {
     const { table, record } = policy;

@@ -1,5 +1,5 @@
-// Counts: each thread has counters of its own for every policy, which any
-// thread may read and sum; and what an audit of the table finds.
+// Counters: each thread has its own for every policy, and any thread may read and
+// sum them. Also the findings of an audit.
 
 import type { KernelNumbers } from "./kernel.js";
 import type { Table } from "./table.js";
@@ -13,9 +13,9 @@ export interface LimiterStats {
   evicted: number;
   /** Decisions that had to be made again because another thread came first. */
   contended: number;
-  /** Newcomers refused because the table was full. */
+  /** New keys that were refused because the table was full. */
   fullDenied: number;
-  /** Newcomers admitted uncounted because the table was full. */
+  /** New keys that were admitted uncharged because the table was full. */
   fullAllowed: number;
   /** Slots given to keys. */
   claimed: number;
@@ -77,7 +77,7 @@ export class Counter {
 export interface AuditCounts {
   /** Slots that hold a key. */
   used: number;
-  /** Used slots whose key is as good as never seen. */
+  /** Used slots whose key is fresh. */
   fresh: number;
   slots: number;
   /** Slots in the middle of a claim; 0 in a table at rest. */

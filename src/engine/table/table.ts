@@ -99,7 +99,7 @@ export class Table extends Views {
 
   /**
    * Attaches this thread to the table behind a handle.
-   * @throws TypeError for what is no handle, SluiceError ERR_SLUICE_LAYOUT for a
+   * @throws TypeError for another value, SluiceError ERR_SLUICE_LAYOUT for a
    * table of another version, ERR_SLUICE_TOO_MANY_THREADS if no thread number is free.
    */
   static attach(handle: SluiceHandle): Table {
