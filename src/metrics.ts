@@ -37,8 +37,8 @@ const counts: Record<keyof LimiterStats, readonly [name: string, help: string]> 
   denied: ["denied", "Calls refused."],
   shadowed: ["shadowed", "Calls that a limiter in shadow mode admitted and would have refused."],
   evicted: ["evicted", "Keys that lost their slot while in use, because the table was full."],
-  fullDenied: ["full_denied", "Newcomers refused because the table was full."],
-  fullAllowed: ["full_allowed", "Newcomers admitted uncounted because the table was full."],
+  fullDenied: ["full_denied", "New keys refused because the table was full."],
+  fullAllowed: ["full_allowed", "New keys admitted uncharged because the table was full."],
   contended: ["contended", "Decisions made again because another thread came first."],
   claimed: ["claimed", "Slots given to keys."],
 };

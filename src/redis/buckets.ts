@@ -19,7 +19,7 @@ export interface RedisLimiterStats {
 /** A script's answer to 'reserve'. */
 type Granted = readonly [granted: number, waitUs: number, turn?: string];
 
-/** A longer wait is no bound: 35 years in ms. */
+/** A longer wait counts as unlimited: 35 years in ms. */
 const NO_BOUND_MS = 2 ** 50 / 1000;
 
 /** @internal */

@@ -57,7 +57,7 @@ export class RedisLimiter {
     return { ...this.#buckets.stats };
   }
 
-  /** This limiter for one key. Throws RangeError or TypeError for what is no key. */
+  /** This limiter for one key. Throws RangeError or TypeError for an invalid key. */
   key(key: Key): RedisKeyedLimiter {
     redisKeys("", "", "", key, false, 1);
     return this.#of(key);

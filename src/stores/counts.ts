@@ -78,7 +78,7 @@ export class WindowCounts {
   }
 
   /**
-   * Counts a request. In a full table a newcomer is MAX_COUNT under `whenFull: 'deny'`,
+   * Counts a request. In a full table a new client counts as MAX_COUNT under `whenFull: 'deny'`,
    * and 1 under `'allow'`.
    */
   add(key: string): WindowCount {

@@ -70,7 +70,7 @@ export function checkWaitAll(options: WaitAllOptions): CheckedWait {
   return checkWait(options, ["signal", "timeoutMs"]);
 }
 
-/** Throws TypeError for what is no AbortSignal, and the signal's reason if it is aborted already. */
+/** Throws TypeError unless it is an AbortSignal or undefined, and the signal's reason if it is aborted already. */
 export function checkSignal(signal: unknown): asserts signal is AbortSignal | undefined {
   if (signal === undefined) return;
   if (!(signal instanceof AbortSignal)) throw unexpected("signal", "an AbortSignal", signal, "AbortSignal");

@@ -29,7 +29,7 @@ export interface Charge {
 const EXPECTED = "[limiter, key, cost?] or [limiter.global, cost?]";
 
 /**
- * The charges of entries, one for each bucket. Throws for what is no entry, and for limiters of different tables.
+ * The charges of entries, one for each bucket. Throws for an invalid entry, and for limiters of different tables.
  * @internal
  */
 export function chargesOf(entries: readonly Entry[]): Charge[] {

@@ -87,7 +87,7 @@ export class Limiter {
   }
 
   /**
-   * The limiter of a tier: the same but for its limits, with buckets of its own.
+   * The limiter of a tier: the same except for its limits, with buckets of its own.
    * @throws SluiceError ERR_SLUICE_NO_POLICY if it was defined without that tier.
    */
   tier(name: string): Limiter {

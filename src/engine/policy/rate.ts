@@ -13,7 +13,7 @@ function per(seconds: number, tokens: number): number {
 
 /**
  * `tokens` per second: the number itself, for symmetry.
- * @throws RangeError if it is negative or NaN, TypeError if it is no number.
+ * @throws RangeError if it is negative or NaN, TypeError if it is not a number.
  */
 export function perSecond(tokens: number): number {
   return per(1, tokens);
@@ -21,7 +21,7 @@ export function perSecond(tokens: number): number {
 
 /**
  * `tokens` per minute, in tokens per second.
- * @throws RangeError if it is negative or NaN, TypeError if it is no number.
+ * @throws RangeError if it is negative or NaN, TypeError if it is not a number.
  */
 export function perMinute(tokens: number): number {
   return per(60, tokens);
@@ -29,7 +29,7 @@ export function perMinute(tokens: number): number {
 
 /**
  * `tokens` per hour, in tokens per second.
- * @throws RangeError if it is negative or NaN, TypeError if it is no number.
+ * @throws RangeError if it is negative or NaN, TypeError if it is not a number.
  */
 export function perHour(tokens: number): number {
   return per(3600, tokens);
@@ -37,7 +37,7 @@ export function perHour(tokens: number): number {
 
 /**
  * `tokens` per day, in tokens per second.
- * @throws RangeError if it is negative or NaN, TypeError if it is no number.
+ * @throws RangeError if it is negative or NaN, TypeError if it is not a number.
  */
 export function perDay(tokens: number): number {
   return per(86400, tokens);
@@ -45,7 +45,7 @@ export function perDay(tokens: number): number {
 
 /**
  * One token every `intervalMs`, in tokens per second; an interval of 0 is an infinite rate.
- * @throws RangeError if it is negative or NaN, TypeError if it is no number.
+ * @throws RangeError if it is negative or NaN, TypeError if it is not a number.
  */
 export function every(intervalMs: number): number {
   if (typeof intervalMs !== "number" || !(intervalMs >= 0)) {
@@ -56,7 +56,7 @@ export function every(intervalMs: number): number {
 
 /**
  * Checks a rate, tokens per second.
- * @throws RangeError unless it is 0, Infinity or from MIN_RATE to MAX_RATE, TypeError if it is no number.
+ * @throws RangeError unless it is 0, Infinity or from MIN_RATE to MAX_RATE, TypeError if it is not a number.
  */
 export function checkRate(rate: unknown, name = "rate"): asserts rate is number {
   if (rate === 0 || rate === Infinity) return;
@@ -67,7 +67,7 @@ export function checkRate(rate: unknown, name = "rate"): asserts rate is number 
 
 /**
  * Checks a burst, tokens.
- * @throws RangeError unless it is an integer from 0 to 2^31-1, TypeError if it is no number.
+ * @throws RangeError unless it is an integer from 0 to 2^31-1, TypeError if it is not a number.
  */
 export function checkBurst(burst: unknown): asserts burst is number {
   if (!Number.isSafeInteger(burst) || (burst as number) < 0 || (burst as number) > MAX_COST) {

@@ -43,7 +43,7 @@ export function countBits(windowNs: number, counts: number): number {
   return Math.min(31, Math.floor((62 - windows.toString(2).length) / counts));
 }
 
-/** A window whose word has so many counts. Its words do not depend on its limit. */
+/** A window whose word has `counts` counts. Its words do not depend on its limit. */
 function windows(counts: number): SegmentKind<WindowSegment> {
   return {
     fields: {

@@ -123,7 +123,7 @@ export class Header {
 }
 
 /**
- * The header behind a handle. Throws TypeError for what is no handle, ERR_SLUICE_LAYOUT for a table of another version.
+ * The header behind a handle. Throws TypeError for any other value, ERR_SLUICE_LAYOUT for a table of another version.
  * @internal
  */
 export function headerOf(handle: SluiceHandle): Header {

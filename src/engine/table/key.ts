@@ -32,7 +32,7 @@ export function putKey(table: Table, record: number, key: Key): void {
   }
 }
 
-/** @internal The error for what is no key. */
+/** @internal The error for an invalid key. */
 export function noKey(key: unknown): TypeError {
   return new TypeError(
     `"key" expected a string, number, bigint or Uint8Array, got ${shown(key)}${
