@@ -305,7 +305,7 @@ export function runGuava(scenario: GuavaScenario, makeLimiter: (scenario: GuavaS
  */
 function marginUs(scenario: GuavaScenario, index: number): number {
   const asked = scenario.ops[index];
-  if (asked.op !== "tryAcquire") throw new Error(`${scenario.id} op ${index} is no tryAcquire`);
+  if (asked.op !== "tryAcquire") throw new Error(`${scenario.id} op ${index} is not a tryAcquire`);
   for (const op of scenario.ops.slice(index)) {
     if (op.op === "setRate" || (op.op === "tryAcquire" && !op.ok)) continue;
     if (op.waitUs === undefined || op.waitUs === 0) return Infinity;

@@ -443,7 +443,7 @@ class Run {
     };
     if (limit !== model.burst) fail(`limit ${limit} is not ${model.burst}`);
     if (!Number.isInteger(remaining) || remaining < 0 || remaining > limit) {
-      fail(`remaining ${remaining} is no integer from 0 to ${limit}`);
+      fail(`remaining ${remaining} is not an integer from 0 to ${limit}`);
     }
     const tokens = this.#tokens(bucket);
     const slack = this.#slack(bucket) + Math.abs(tokens) * 2 ** -52;
@@ -1087,7 +1087,7 @@ describe("the comparison", () => {
         return answer;
       }), [use, consume]],
     ["says that more remains", /remaining 1$/, decision(({ remaining }) => ({ remaining: remaining + 1 })), [consume]],
-    ["says a fraction remains", /remaining 0.5 is no integer/, decision(() => ({ remaining: 0.5 })), [consume]],
+    ["says a fraction remains", /remaining 0.5 is not an integer/, decision(() => ({ remaining: 0.5 })), [consume]],
     ["says another limit", /limit 2 is not 1/, decision(() => ({ limit: 2 })), [consume]],
     ["says that it was refused for no time", /retryAfterMs 0 though/, decision(() => ({ retryAfterMs: 0 })), [
       use,

@@ -253,7 +253,7 @@ export class ExactLog {
   }
 }
 
-// --- a limiter beside its model -------------------------------------------------
+// --- a limiter against its model -----------------------------------------------
 
 export type WindowStep =
   | { do: "allow" | "consume" | "peek" | "charge" | "refund"; cost: number }

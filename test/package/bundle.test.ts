@@ -42,7 +42,7 @@ async function bundleWithWebpack(path: string, { output, ...options }: Configura
     target: "node20",
     entry: source("app.js"),
     externals: EXTERNAL,
-    // Unless it is told this name, webpack takes `Worker` for the browser's.
+    // Without this setting, webpack takes `Worker` for the browser's.
     module: { parser: { javascript: { worker: ["Worker from node:worker_threads"] } } },
     output: { path, filename: "app.js", ...output },
     ...options,

@@ -359,7 +359,7 @@ describe.skipIf(!redisBinary)("a leased limiter", () => {
       );
     });
 
-    it("refuses what is no cost and no key, and loses nothing by it", async () => {
+    it("refuses an invalid cost or key, and loses nothing by it", async () => {
       const { limiter } = await start();
       for (const cost of [-1, 1.5, NaN, Infinity, 2 ** 31, "1", null]) {
         expect(() => limiter.allow("alice", cost as number)).toThrow(/"cost" expected/);

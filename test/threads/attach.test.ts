@@ -115,7 +115,7 @@ describe("attach", () => {
     ["an array", [], "an array"],
     ["an object without a memory", { sluice: 1 }, "an object"],
     [
-      "a memory that is no WebAssembly.Memory",
+      "a memory that is not a WebAssembly.Memory",
       { sluice: 1, memory: { buffer: new SharedArrayBuffer(65536) } },
       "an object",
     ],

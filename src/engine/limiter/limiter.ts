@@ -215,8 +215,9 @@ export class Limiter {
 
   /**
    * Changes the rate, tokens per second (0, 1e-9 to 3e9, or Infinity), for all
-   * keys and threads at once. Tokens earned until now stay; reservations and waits
-   * become due by the new rate. Of several limits it changes the one at `limitIndex`.
+   * keys and threads. A bucket's new rate begins 5 ms later, with a ManualClock at
+   * once. Tokens earned until then stay; reservations and waits become due by the
+   * new rate. Of several limits it changes the one at `limitIndex`.
    * @throws TypeError for a window, whose limit is set by `setLimit`; SluiceError
    * ERR_SLUICE_LOCKED if a thread was stopped while it changed a policy.
    */

@@ -2,11 +2,11 @@
 // columns of typed arrays, which the garbage collector need not walk through, and
 // one function each.
 //
-// A row is in the line of its key, first come first served, and in a heap by the
-// time to look at it. A line is a ring of links; its first row stands for it in a
+// A row is in the queue of its key, first come first served, and in a heap by the
+// time to look at it. A queue is a ring of links; its first row stands for it in a
 // hash table with chains. Neither takes longer to leave when there are more rows.
 //
-//   column     of a row                       of a line's first row as well
+//   column     of a row                       of a queue's first row as well
 //   dueAtMs    when its reservation may act
 //   deadlineMs Infinity: none
 //   dueAt      virtual time to act (2 words; both 0: unknown)
@@ -14,15 +14,15 @@
 //   cost
 //   order      of arrival, among equal times
 //   place      in the heap
-//   next       in the line; the last one's is the first
-//   previous   in the line; the first one's is the last
+//   next       in the queue; the last one's is the first
+//   previous   in the queue; the first one's is the last
 //   link                                      next in the chain, + 1
-//   length                                    of the line
+//   length                                    of the queue
 
 import type { KeyWords } from "../bucket/bucket.js";
 
 const MIN_ROWS = 16;
-/** With more rows than this, an empty queue gives its memory back. */
+/** With more rows than this, memory is given back when no row is left. */
 const MAX_IDLE_ROWS = 1024;
 /** Doubling would leave up to half of the memory idle: 74 bytes a row, just when there are many. */
 const GROWTH = 1.25;
@@ -65,14 +65,14 @@ export class Queue {
     return dueAtMs < deadlineMs ? dueAtMs : deadlineMs;
   }
 
-  /** The row behind it in its line; -1 if it is the last. */
+  /** The row behind it in its queue; -1 if it is the last. */
   behind(row: number): number {
     const next = this.#next[row];
     // The first row's `previous` is the last one.
     return this.#previous[this.#headOf(row)] === row ? -1 : next;
   }
 
-  /** How many rows the line of a key has. */
+  /** How many rows the queue of a key has. */
   lengthOf(key: KeyWords): number {
     const head = this.#find(key);
     return head < 0 ? 0 : this.#length[head];
@@ -88,7 +88,7 @@ export class Queue {
     return [...this].sort((a, b) => (this.#order[b] - this.#order[a]) | 0);
   }
 
-  /** Adds a row at the end of its key's line. The caller fills in its virtual time. */
+  /** Adds a row at the end of its key's queue. The caller fills in its virtual time. */
   add(
     { low, high, setA }: KeyWords,
     cost: number,
@@ -127,13 +127,13 @@ export class Queue {
     if (this.count === 0 && this.#made > MAX_IDLE_ROWS) this.#shrink();
   }
 
-  // --- lines --------------------------------------------------------------------
+  // --- queues -------------------------------------------------------------------
 
   #chainOf(low: number, high: number, setA: number): number {
     return (Math.imul(low ^ setA, 0x9e3779b1) ^ Math.imul(high, 0x85ebca6b)) & (this.#chains.length - 1);
   }
 
-  /** First row of a key's line; -1 if there is none. */
+  /** First row of a key's queue; -1 if there is none. */
   #find({ low, high, setA }: KeyWords): number {
     low |= 0;
     high |= 0;

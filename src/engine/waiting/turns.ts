@@ -4,7 +4,7 @@
 //
 // When a waiter leaves early, those behind it on the same key move up: each takes
 // the turn of the one before it, and the last turn is given back. So an abort gives
-// its tokens back even from the middle of the line. They move up as far as costs
+// its tokens back even from the middle of the queue. They move up as far as costs
 // are equal; past that, as with every cancelled reservation, only what nothing is
 // reserved behind goes back.
 

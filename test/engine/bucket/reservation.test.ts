@@ -81,7 +81,7 @@ describe("a reservation", () => {
         [0, 100, 0, true, 0],
       ],
     },
-    "with a burst of 0 is never granted, but for a cost of 0": {
+    "with a burst of 0 is granted only for a cost of 0": {
       burst: 0,
       rows: [
         [0, 1, undefined, false, Infinity],

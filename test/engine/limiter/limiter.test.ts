@@ -132,7 +132,7 @@ const tables: Record<string, { rate?: number; burst?: number; rows: Row[] }> = {
       [86_400_000, 1, [true, 0, 0, 86_400_000]],
     ],
   },
-  "a token every 100 ms comes to who asks every 99 ms": {
+  "a token every 100 ms arrives for a caller that asks every 99 ms": {
     burst: 1,
     rows: [
       [0, 1, [true, 0, 0, 100]],

@@ -75,7 +75,7 @@ describe("a fixed window", () => {
       const first = model.firstNs.bind(model);
       model.firstNs = (nowNs, cost) => first(nowNs + 1n, cost)! - 1n;
     }, [{ do: "allow", cost: 3 }, { do: "align", past: -1 }, { do: "allow", cost: 1 }]],
-  ])("is told from a model that %s", (_, message, tamper, steps) => {
+  ])("is distinguished from a model that %s", (_, message, tamper, steps) => {
     const size = { limit: 3, windowMs: 1000 };
     expect(difference(size, steps)).toBeUndefined();
     expect(difference(size, steps, tamper)).toMatch(message);

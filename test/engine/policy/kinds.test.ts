@@ -16,7 +16,7 @@ describe("the kinds", () => {
     expect(kindOf(Object.keys(kinds).length)).toBeUndefined();
   });
 
-  it("differ in algorithm or flags, but for kinds with the same arithmetic", () => {
+  it("differ in algorithm or flags, unless their arithmetic is the same", () => {
     const { at } = kernelConstants();
     const groups = new Map<string, string[]>();
     for (const { name, algorithm, flags } of Object.values(kinds)) {

@@ -389,7 +389,7 @@ describe("a change of scale", () => {
   }
 
   it.each([
-    ["that nobody touches", false],
+    ["that are not used", false],
     ["that are written under every scale", true],
   ])(
     "there and back, again and again, costs keys %s less than a unit each time and never gives them tokens",
