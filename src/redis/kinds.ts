@@ -6,7 +6,7 @@ import { shown } from "../engine/errors.js";
 import type { Limiter } from "../engine/limiter/limiter.js";
 import type { Sluice } from "../engine/limiter/sluice.js";
 import { checkOptions } from "../engine/options.js";
-import type { BucketLimits, LeakyLimits, SeveralLimits, WindowLimits } from "../engine/policy/algorithms.js";
+import type { BucketLimits, LeakyLimits, OneOrSeveralLimits, WindowLimits } from "../engine/policy/algorithms.js";
 import { kinds } from "../engine/policy/kinds.js";
 import { bucket } from "./scripts/bucket.js";
 import { fixedWindow } from "./scripts/fixed-window.js";
@@ -19,7 +19,7 @@ import { windowLog } from "./scripts/window-log.js";
  * As for a table, without `shadow` and `tiers`. The burst must refill within 20 years: rates of 0 and
  * Infinity are refused.
  */
-export type RedisTokenBucketOptions = BucketLimits | SeveralLimits;
+export type RedisTokenBucketOptions = OneOrSeveralLimits;
 export type RedisLeakyBucketOptions = LeakyLimits;
 /** Windows begin at multiples of their length on the server's clock (UTC). */
 export type RedisFixedWindowOptions = WindowLimits;

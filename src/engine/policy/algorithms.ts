@@ -33,8 +33,9 @@ export interface SeveralLimits {
 /** Has no option of these names. */
 type Without<Name extends string> = { [Each in Name]?: undefined };
 /** One limit (`rate`, `burst`) or several (`limits`), not both. */
+export type OneOrSeveralLimits = (BucketLimits & Without<"limits">) | (SeveralLimits & Without<"rate" | "burst">);
 export type TokenBucketOptions =
-  & ((BucketLimits & Without<"limits">) | (SeveralLimits & Without<"rate" | "burst">))
+  & OneOrSeveralLimits
   & CommonOptions<(Partial<BucketLimits> & Without<"limits">) | (SeveralLimits & Without<"rate" | "burst">)>;
 
 interface Leak {
