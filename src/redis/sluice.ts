@@ -174,7 +174,7 @@ export class RedisSluice {
 
   /**
    * A token bucket for each key, whose tokens this process leases ahead into `local`,
-   * which its threads share. A decision takes tens of nanoseconds, and in any time W
+   * which its threads share. A decision takes about 0.2 µs, and in any time W
    * at most burst + rate x (W + leaseMs) pass over all processes. The buckets are
    * those of `tokenBucket` under the same name.
    * @throws as `tokenBucket`, and TypeError without `local`.
