@@ -12,7 +12,8 @@ const test = { pool: "forks", testTimeout: 180_000, hookTimeout: 60_000 } as con
 export default defineConfig({
   test: {
     projects: [
-      { test: { ...test, name: "unit", include: unit } },
+      // They share modules, whose loading would take as long as the tests.
+      { test: { ...test, name: "unit", include: unit, isolate: false } },
       // These bring their own threads and servers; test files in parallel would only take their cores.
       {
         test: {

@@ -22,6 +22,7 @@ export interface AnyBucket {
 }
 
 export interface AnyLimiter {
+  readonly limits: readonly { rate: number; burst: number }[];
   readonly global: AnyBucket;
   allow(key: Key, cost?: number): Answer<boolean>;
   consume(key: Key, cost?: number): Answer<Decision>;
@@ -271,11 +272,15 @@ export function decides(open: () => Place, ofKinds: readonly Kind[]): void {
       expect(await limiter.reserve("key", 11)).toMatchObject({ granted: false, delayMs: Infinity });
     });
 
-    it("says with each decision what is left of the burst", async () => {
+    it("says its limits, and with each decision the burst that it is under and what is left of it", async () => {
       const limiter = making(5);
+      const bursts = limiter.limits.map(({ burst }) => burst);
+      if (hasBurst) expect(Math.min(...bursts)).toBe(atOnce(5));
+      for (const { rate } of limiter.limits) expect(rate).toBeGreaterThanOrEqual(5);
       for (let left = atOnce(5) - 1; left >= 0; left--) {
-        const { allowed, remaining, retryAfterMs, resetMs } = await limiter.consume("key");
+        const { allowed, limit, remaining, retryAfterMs, resetMs } = await limiter.consume("key");
         expect({ allowed, remaining, retryAfterMs }).toEqual({ allowed: true, remaining: left, retryAfterMs: 0 });
+        expect(bursts).toContain(limit);
         expect(resetMs).toBeGreaterThan(0);
       }
     });

@@ -12,19 +12,15 @@ import {
 } from "undici";
 import { afterEach, describe, expect, it, onTestFinished, vi } from "vitest";
 import type { FetchJobs } from "./fetch.worker.js";
+import { create, openTable } from "./tables.js";
 import { Crew, sum, until } from "./threads/crew.js";
-
-const open: Sluice[] = [];
 
 afterEach(() => {
   vi.restoreAllMocks();
-  for (const sluice of open.splice(0)) sluice.close();
 });
 
-function create(options = { rate: 10, burst: 1000 }): { sluice: Sluice; clock: ManualClock; limiter: Limiter } {
-  const clock = new ManualClock(1000);
-  const sluice = Sluice.create({ capacity: 1000, clock });
-  open.push(sluice);
+function createApi(options = { rate: 10, burst: 1000 }): { sluice: Sluice; clock: ManualClock; limiter: Limiter } {
+  const { sluice, clock } = create();
   return { sluice, clock, limiter: sluice.tokenBucket("api", options) };
 }
 
@@ -72,7 +68,7 @@ const rest = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, 1
 
 describe("a limited fetch", () => {
   it("starts calls as the limiter admits them", async () => {
-    const { clock, limiter } = create({ rate: 10, burst: 2 });
+    const { clock, limiter } = createApi({ rate: 10, burst: 2 });
     const { url, seen } = await serve(clock, [200]);
     const limited = limitedFetch(limiter);
     const calls = Promise.all(Array.from({ length: 5 }, async () => (await limited(url)).text()));
@@ -87,7 +83,7 @@ describe("a limited fetch", () => {
   });
 
   it("takes its cost from the bucket of its key: one key, one a host, or the global one", async () => {
-    const { clock, limiter } = create();
+    const { clock, limiter } = createApi();
     const { url } = await serve(clock, [200]);
     await limitedFetch(limiter, { key: "one", cost: 3 })(url);
     await limitedFetch(limiter, { key: ({ host }) => host })(new URL(url));
@@ -98,7 +94,7 @@ describe("a limited fetch", () => {
   });
 
   it("passes on the address, the options and the answer", async () => {
-    const { clock, limiter } = create();
+    const { clock, limiter } = createApi();
     const { url, seen } = await serve(clock, [201, { "x-own": "yes" }]);
     const response = await limitedFetch(limiter)(`${url}a?b`, { method: "POST", body: "hello" });
     expect([response.status, response.headers.get("x-own"), await response.text()]).toEqual([201, "yes", "answer 1"]);
@@ -106,13 +102,13 @@ describe("a limited fetch", () => {
   });
 
   it("treats null as no options, as fetch does", async () => {
-    const { clock, limiter } = create();
+    const { clock, limiter } = createApi();
     const { url } = await serve(clock, [200]);
     expect((await limitedFetch(limiter)(url, null as never)).status).toBe(200);
   });
 
   it("calls undici's fetch, with undici's types, if that is the option", async () => {
-    const { clock, limiter } = create();
+    const { clock, limiter } = createApi();
     const { url, seen } = await serve(clock, [429, { "retry-after": "0" }], [200]);
     const limited: typeof undiciFetch = limitedFetch(limiter, { fetch: undiciFetch });
     expect(await limited(new UndiciRequest(url, { method: "PUT", body: "hello" }))).toBeInstanceOf(UndiciResponse);
@@ -120,7 +116,7 @@ describe("a limited fetch", () => {
   });
 
   it("rejects as fetch does for a wrong address, or without a server", async () => {
-    const { limiter } = create();
+    const { limiter } = createApi();
     await expect(limitedFetch(limiter)("nonsense")).rejects.toThrow(TypeError);
     await expect(limitedFetch(limiter, { key: ({ host }) => host })("nonsense")).rejects.toThrow(TypeError);
     await expect(limitedFetch(limiter)("http://127.0.0.1:1/")).rejects.toThrow(TypeError);
@@ -130,7 +126,7 @@ describe("a limited fetch", () => {
     ["its options", (url, signal) => [url, { signal }]],
     ["a Request", (url, signal) => [new Request(url, { signal })]],
   ])("follows the signal of %s, before the call and while it waits", async (_, call) => {
-    const { clock, limiter } = create({ rate: 1, burst: 1 });
+    const { clock, limiter } = createApi({ rate: 1, burst: 1 });
     const { url, seen } = await serve(clock, [200]);
     const limited = limitedFetch(limiter);
     await expect(limited(...call(url, AbortSignal.abort(new Error("before"))))).rejects.toThrow("before");
@@ -150,14 +146,14 @@ describe("a limited fetch", () => {
   });
 
   it("is not aborted by a Request's signal if the signal of the options is null", async () => {
-    const { clock, limiter } = create();
+    const { clock, limiter } = createApi();
     const { url } = await serve(clock, [200]);
     expect((await limitedFetch(limiter)(new Request(url, { signal: AbortSignal.abort() }), { signal: null })).status)
       .toBe(200);
   });
 
   it("rejects at once, and takes nothing, if its turn is not within timeoutMs", async () => {
-    const { clock, limiter } = create({ rate: 1, burst: 1 });
+    const { clock, limiter } = createApi({ rate: 1, burst: 1 });
     const { url, seen } = await serve(clock, [200]);
     const limited = limitedFetch(limiter, { timeoutMs: 999 });
     await limited(url);
@@ -187,7 +183,7 @@ describe("Retry-After", () => {
     ["a date in the older format", { "retry-after": "Tuesday, 01-Jan-30 00:00:04 GMT" }, 4000],
   ])("of %s pauses the key for that time, and then the call is repeated", async (_, headers, waitMs) => {
     vi.spyOn(Date, "now").mockReturnValue(wallMs);
-    const { clock, limiter } = create();
+    const { clock, limiter } = createApi();
     const { url, seen } = await serve(clock, [429, headers], [200]);
     const call = limitedFetch(limiter, { key: "host" })(url);
     if (waitMs > 0) {
@@ -221,14 +217,14 @@ describe("Retry-After", () => {
     "Tue, 99 Jan 2030 00:00:05 GMT",
     "5, 7",
   ])("of %j is not one: the caller gets the answer", async (value) => {
-    const { clock, limiter } = create();
+    const { clock, limiter } = createApi();
     const { url, seen } = await serve(clock, [429, { "retry-after": value }]);
     expect((await limitedFetch(limiter)(url)).status).toBe(429);
     expect([seen.length, limiter.global.peek().remaining]).toEqual([1, 999]);
   });
 
   it.each([200, 301, 404, 500])("with status %i is ignored", async (status) => {
-    const { clock, limiter } = create();
+    const { clock, limiter } = createApi();
     const { url, seen } = await serve(clock, [status, { "retry-after": "5" }]);
     expect((await limitedFetch(limiter)(url)).status).toBe(status);
     expect([seen.length, limiter.global.peek().remaining]).toEqual([1, 999]);
@@ -238,7 +234,7 @@ describe("Retry-After", () => {
     "of %s is longer than maxRetryAfterMs: the caller gets the answer, and the pause lasts maxRetryAfterMs",
     async (value) => {
       vi.spyOn(Date, "now").mockReturnValue(wallMs);
-      const { clock, limiter } = create();
+      const { clock, limiter } = createApi();
       const { url, seen } = await serve(clock, [429, { "retry-after": value }], [200]);
       const limited = limitedFetch(limiter, { maxRetryAfterMs: 60_000 });
       expect((await limited(url)).status).toBe(429);
@@ -253,7 +249,7 @@ describe("Retry-After", () => {
   );
 
   it("pauses all callers of the key, also those whose turn has come, and charges the key once", async () => {
-    const { clock, limiter } = create({ rate: 1000, burst: 1000 });
+    const { clock, limiter } = createApi({ rate: 1000, burst: 1000 });
     const { url, seen } = await serve(clock, [429, { "retry-after": "10" }], [429, { "retry-after": "10" }], [429, {
       "retry-after": "10",
     }], [200]);
@@ -274,7 +270,7 @@ describe("Retry-After", () => {
   });
 
   it("pauses a call that waits for its turn when the answer comes", async () => {
-    const { clock, limiter } = create({ rate: 1, burst: 1 });
+    const { clock, limiter } = createApi({ rate: 1, burst: 1 });
     const { url, seen } = await serve(clock, [429, { "retry-after": "5" }], [200]);
     const limited = limitedFetch(limiter, { maxRetries: 0 });
     const calls = [limited(url), limited(url)];
@@ -295,7 +291,7 @@ describe("Retry-After", () => {
       (sluice) => sluice.tokenBucket("l", { limits: [{ rate: 10, burst: 1 }, { rate: 20, burst: 5 }] }),
     ],
   ])("ends in a sequence of calls, at the rate of %s", async (_, make) => {
-    const { sluice, clock } = create();
+    const { sluice, clock } = createApi();
     const { url, seen } = await serve(clock, [429, { "retry-after": "20" }], [200]);
     const limited = limitedFetch(make(sluice), { maxRetries: 0 });
     await limited(url);
@@ -307,14 +303,14 @@ describe("Retry-After", () => {
   });
 
   it("gives the caller the answer if the limiter has no turn for another attempt", async () => {
-    const { sluice, clock } = create();
+    const { sluice, clock } = createApi();
     const { url, seen } = await serve(clock, [429, { "retry-after": "0" }], [200]);
     const response = await limitedFetch(sluice.tokenBucket("once", { rate: 0, burst: 1 }))(url);
     expect([response.status, await response.text(), seen.length]).toEqual([429, "answer 1", 1]);
   });
 
   it("is not followed after maxRetries, nor after an abort", async () => {
-    const { clock, limiter } = create();
+    const { clock, limiter } = createApi();
     const { url, seen } = await serve(clock, [429, { "retry-after": "1" }]);
     expect((await whileMoving(clock, 100, limitedFetch(limiter, { maxRetries: 3 })(url))).status).toBe(429);
     expect(seen.length).toBe(4);
@@ -328,7 +324,7 @@ describe("Retry-After", () => {
   });
 
   it("that is longer than the rest of timeoutMs gives the caller the whole answer", async () => {
-    const { clock, limiter } = create();
+    const { clock, limiter } = createApi();
     const { url, seen } = await serve(clock, [429, { "retry-after": "10" }]);
     const limited = limitedFetch(limiter, { timeoutMs: 9_999 });
     const response = await limited(url);
@@ -343,7 +339,7 @@ describe("Retry-After", () => {
   });
 
   it("pauses a key of bytes, in whatever array they are, and no other key", async () => {
-    const { sluice, clock } = create();
+    const { sluice, clock } = createApi();
     const limiter = sluice.tokenBucket("all", { rate: Infinity, burst: 10 });
     const { url } = await serve(clock, [429, { "retry-after": "5" }], [200]);
     const options = { maxRetries: 0, timeoutMs: 100 };
@@ -357,7 +353,7 @@ describe("Retry-After", () => {
   });
 
   it("does not charge a limiter whose rate is 0 or Infinity", async () => {
-    const { sluice, clock } = create();
+    const { sluice, clock } = createApi();
     const { url, seen } = await serve(clock, [429, { "retry-after": "5" }], [200]);
     for (const [name, rate] of [["none", 0], ["all", Infinity]] as const) {
       const limiter = sluice.tokenBucket(name, { rate, burst: 10 });
@@ -382,7 +378,7 @@ describe("a call that can be repeated", () => {
     ["a Blob", "hello", new Blob(["hello"])],
     ["parameters", "a=b", new URLSearchParams({ a: "b" })],
   ])("has a body that can be sent again: %s", async (_, text, body) => {
-    const { clock, limiter } = create();
+    const { clock, limiter } = createApi();
     for (const [fetch, make] of [[globalThis.fetch, Request], [undiciFetch, UndiciRequest]] as const) {
       const { url, seen } = await serve(clock, [429, { "retry-after": "0" }], [200]);
       const limited = limitedFetch(limiter, { fetch: fetch as typeof globalThis.fetch });
@@ -398,7 +394,7 @@ describe("a call that can be repeated", () => {
   });
 
   it("has a form, of the global kind or undici's", async () => {
-    const { clock, limiter } = create();
+    const { clock, limiter } = createApi();
     for (
       const [fetch, body] of [[globalThis.fetch, form(new FormData())], [
         undiciFetch,
@@ -422,7 +418,7 @@ describe("a call that can be repeated", () => {
       yield bytes;
     }],
   ])("does not have %s as its body: it is sent once, and the key pauses", async (_, body) => {
-    const { clock, limiter } = create();
+    const { clock, limiter } = createApi();
     const { url, seen } = await serve(clock, [429, { "retry-after": "5" }], [200]);
     const response = await limitedFetch(limiter)(
       url,
@@ -442,14 +438,14 @@ describe("a call that can be repeated", () => {
     ["post", 429, true],
     ["PATCH", 429, true],
   ])("%s on %i: %s", async (method, status, isRetried) => {
-    const { clock, limiter } = create();
+    const { clock, limiter } = createApi();
     const { url, seen } = await serve(clock, [status, { "retry-after": "0" }], [200]);
     expect((await limitedFetch(limiter)(url, { method })).status).toBe(isRetried ? 200 : status);
     expect(seen.length).toBe(isRetried ? 2 : 1);
   });
 
   it("has the body of its first answer cancelled", async () => {
-    const { clock, limiter } = create();
+    const { clock, limiter } = createApi();
     const { url } = await serve(clock, [429, { "retry-after": "0" }], [200]);
     const cancelled: (boolean | undefined)[] = [];
     const spying = async (input: string | URL | Request, init?: RequestInit): Promise<Response> => {
@@ -484,7 +480,7 @@ describe("other kinds of limiters", () => {
     ["a sliding window with slots", (sluice) => sluice.slidingWindow("l", { limit: 10, windowMs: 1000, slots: 10 })],
     ["a warm-up", (sluice) => sluice.warmUp("l", { rate: 10, warmupMs: 1000 })],
   ])("%s: the key pauses in this thread for the whole time", async (_, make) => {
-    const { sluice, clock } = create();
+    const { sluice, clock } = createApi();
     const limiter = make(sluice);
     const { url, seen } = await serve(clock, [429, { "retry-after": "20" }], [200]);
     const call = limitedFetch(limiter, { key: "host" })(url);
@@ -500,8 +496,7 @@ describe("4 threads", { timeout: 60_000 }, () => {
   const hire = Crew.of<FetchJobs>(new URL("./fetch.worker.ts", import.meta.url));
 
   it("share one limit, and one pause that a server asks one of them for", async () => {
-    const sluice = Sluice.create({ capacity: 1000 });
-    open.push(sluice);
+    const sluice = openTable({ capacity: 1000 });
     const limiter = sluice.tokenBucket("api", { rate: 1e-9, burst: 100 });
     const clock = new ManualClock();
     const { url, seen } = await serve(clock, [200]);
@@ -541,12 +536,12 @@ describe("options", () => {
     [{ maxRetrys: 5 }, "\"options\" has no option \"maxRetrys\"; did you mean \"maxRetries\"?"],
     [{ keyGenerator: 5 }, "\"options\" has no option \"keyGenerator\"; did you mean \"key\"?"],
   ])("%j are refused", (options, message) => {
-    const { limiter } = create();
+    const { limiter } = createApi();
     expect(() => limitedFetch(limiter, options as LimitedFetchOptions)).toThrow(message);
   });
 
   it("refuse a wrong limiter, and a call rejects a wrong key", async () => {
-    const { limiter } = create();
+    const { limiter } = createApi();
     expect(() => limitedFetch({} as Limiter)).toThrow("\"limiter\" expected a Limiter, got an object");
     await expect(limitedFetch(limiter, { key: () => null as never })("http://127.0.0.1:1/")).rejects.toThrow(
       "\"key\" expected a string, number, bigint or Uint8Array, got null",

@@ -1,23 +1,15 @@
 /** Metrics as a scrape sees them: the tests parse its text, while other threads count. */
 import { Counter, Gauge, Registry } from "prom-client";
-import { ManualClock, Sluice, type SluiceOptions } from "sluice";
+import { ManualClock, Sluice } from "sluice";
 import { type MetricsOptions, registerMetrics } from "sluice/metrics";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import type { MetricsJobs } from "./metrics.worker.js";
+import { openTable } from "./tables.js";
 import { Crew, sum, until } from "./threads/crew.js";
-
-const open: Sluice[] = [];
 
 afterEach(() => {
   vi.restoreAllMocks();
-  for (const sluice of open.splice(0)) sluice.close();
 });
-
-function create(options: Partial<SluiceOptions> = {}): Sluice {
-  const sluice = Sluice.create({ capacity: 1000, clock: new ManualClock(), ...options });
-  open.push(sluice);
-  return sluice;
-}
 
 interface Scrape {
   types: Record<string, string>;
@@ -44,7 +36,7 @@ const counters = ["allowed", "denied", "shadowed", "evicted", "full_denied", "fu
 
 describe("metrics", () => {
   it("are counters and gauges of every limiter, made before registering or after", async () => {
-    const sluice = create();
+    const sluice = openTable({ clock: new ManualClock() });
     const user = sluice.tokenBucket("user", { rate: 0, burst: 2 });
     const registry = new Registry();
     registerMetrics(sluice, { registry });
@@ -75,7 +67,7 @@ describe("metrics", () => {
   });
 
   it.each(["evict", "deny", "allow"] as const)("count what a full table does with whenFull: '%s'", async (whenFull) => {
-    const sluice = create({ capacity: 1, whenFull });
+    const sluice = openTable({ clock: new ManualClock(), capacity: 1, whenFull });
     const limiter = sluice.tokenBucket("user", { rate: 0, burst: 2 });
     for (let i = 0; i < 5000; i++) limiter.allow(i);
     const registry = new Registry();
@@ -94,7 +86,10 @@ describe("metrics", () => {
   });
 
   it("separate two tables, in one registry and in two", async () => {
-    const [first, second] = [create(), create({ capacity: 2000 })];
+    const [first, second] = [
+      openTable({ clock: new ManualClock() }),
+      openTable({ clock: new ManualClock(), capacity: 2000 }),
+    ];
     for (const sluice of [first, second]) sluice.tokenBucket("user", { rate: 0, burst: 5 }).allow("alice");
     second.limiter("user").allow("bob");
     const [registry, other] = [new Registry(), new Registry()];
@@ -114,7 +109,7 @@ describe("metrics", () => {
   });
 
   it("do not clash with other metrics under another prefix, and escape names", async () => {
-    const sluice = create();
+    const sluice = openTable({ clock: new ManualClock() });
     const name = "a \"quoted\"\\name\nwith a line";
     sluice.tokenBucket(name, { rate: 0, burst: 5 }).global.allow();
     const registry = new Registry();
@@ -127,7 +122,7 @@ describe("metrics", () => {
   });
 
   it("end when the table is removed or closed, others stay, and a removed table may return", async () => {
-    const [first, second] = [create(), create()];
+    const [first, second] = [openTable({ clock: new ManualClock() }), openTable({ clock: new ManualClock() })];
     for (const sluice of [first, second]) sluice.tokenBucket("user", { rate: 0, burst: 5 }).allow("alice");
     const registry = new Registry();
     const remove = registerMetrics(first, { registry, table: "first" });
@@ -147,7 +142,7 @@ describe("metrics", () => {
   });
 
   it("are made anew in a registry that was cleared", async () => {
-    const sluice = create();
+    const sluice = openTable({ clock: new ManualClock() });
     sluice.tokenBucket("user", { rate: 0, burst: 5 }).allow("alice");
     const registry = new Registry();
     registerMetrics(sluice, { registry });
@@ -159,7 +154,7 @@ describe("metrics", () => {
   });
 
   it("read the table once for each scrape", async () => {
-    const sluice = create();
+    const sluice = openTable({ clock: new ManualClock() });
     const limiter = sluice.tokenBucket("user", { rate: 0, burst: 5 });
     const registry = new Registry();
     registerMetrics(sluice, { registry });
@@ -172,7 +167,7 @@ describe("metrics", () => {
   });
 
   it("count the keys in use only with liveEveryMs, and walk the table no more often than that", async () => {
-    const sluice = create();
+    const sluice = openTable({ clock: new ManualClock() });
     const limiter = sluice.tokenBucket("user", { rate: 0, burst: 5 });
     const other = sluice.slidingWindow("other", { limit: 5, windowMs: 60_000, slots: 3 });
     for (let i = 0; i < 50; i++) limiter.allow(i);
@@ -205,7 +200,7 @@ describe("metrics", () => {
   ])("refuse the options %j", (options, message) => {
     const given = options as { registry?: unknown };
     if (given?.registry === 0) given.registry = new Registry();
-    expect(() => registerMetrics(create(), options as MetricsOptions)).toThrow(message);
+    expect(() => registerMetrics(openTable({ clock: new ManualClock() }), options as MetricsOptions)).toThrow(message);
   });
 
   it("refuse anything but a Sluice", () => {
@@ -219,8 +214,7 @@ describe("metrics of 4 threads", { timeout: 60_000 }, () => {
   const hire = Crew.of<MetricsJobs>(new URL("./metrics.worker.ts", import.meta.url));
 
   it("are read by a fifth, never decrease, and end at what the threads counted", async () => {
-    const sluice = Sluice.create({ capacity: 100_000 });
-    open.push(sluice);
+    const sluice = openTable({ capacity: 100_000 });
     sluice.tokenBucket("hot", { rate: 1_000_000, burst: 1000 });
     sluice.tokenBucket("cold", { rate: 0, burst: 1 });
     sluice.tokenBucket("shadow", { rate: 0, burst: 1, shadow: true });

@@ -1,21 +1,30 @@
 // Tables that a test makes, and that are closed when it ends.
 
-import { type Key, type KeyedLimiter, type Limiter, ManualClock, Sluice } from "sluice";
-import { afterEach } from "vitest";
+import { type Key, type KeyedLimiter, type Limiter, ManualClock, Sluice, type SluiceOptions } from "sluice";
+import { onTestFinished } from "vitest";
 
-/** Those that are to be closed; a test that closes its last one itself takes it off. */
+/** Tables to be closed at the end of the test; a test that closes its last one itself takes it off. */
 export const open: Sluice[] = [];
 
-afterEach(() => {
+function closeAll(): void {
   for (const sluice of open.splice(0)) sluice.close();
-});
+}
+
+/** A table that is closed at the end of the test. */
+export function openTable(options: Partial<SluiceOptions> = {}): Sluice {
+  if (open.length === 0) onTestFinished(closeAll);
+  const sluice = Sluice.create({ capacity: 1000, ...options });
+  open.push(sluice);
+  return sluice;
+}
 
 /** A table whose clock is moved by hand. */
-export function create(startMs = 1000, capacity = 1000): { sluice: Sluice; clock: ManualClock } {
+export function create(
+  startMs = 1000,
+  options: Omit<Partial<SluiceOptions>, "clock"> = {},
+): { sluice: Sluice; clock: ManualClock } {
   const clock = new ManualClock(startMs);
-  const sluice = Sluice.create({ capacity, clock });
-  open.push(sluice);
-  return { sluice, clock };
+  return { clock, sluice: openTable({ ...options, clock }) };
 }
 
 /** The calls of a limiter with their key filled in; without a key, those of its global bucket. */

@@ -7,9 +7,10 @@ import { type AddressInfo, createServer as createNetServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import { type Limiter, ManualClock, Sluice } from "sluice";
+import { type Limiter, ManualClock } from "sluice";
 import { clientAddress, forwardAuth, type ForwardAuthOptions, type PlainRequest } from "sluice/http/node";
 import { afterEach, describe, expect, it } from "vitest";
+import { create as createTable } from "../tables.js";
 
 const cleanUp: (() => unknown)[] = [];
 
@@ -18,9 +19,7 @@ afterEach(async () => {
 });
 
 function create(): { clock: ManualClock; user: Limiter } {
-  const clock = new ManualClock(1000);
-  const sluice = Sluice.create({ capacity: 1000, clock });
-  cleanUp.push(() => sluice.close());
+  const { sluice, clock } = createTable();
   return { clock, user: sluice.tokenBucket("user", { rate: 0.5, burst: 2 }) };
 }
 

@@ -16,6 +16,7 @@ import { limitHono } from "sluice/http/hono";
 import { limitNest } from "sluice/http/nest";
 import { limitHttp } from "sluice/http/node";
 import { afterEach, describe, expect, it } from "vitest";
+import { create as createTable, openTable } from "../tables.js";
 import { startWorker } from "../threads/crew.js";
 import { type AnyOptions, servers } from "./servers.js";
 
@@ -26,9 +27,7 @@ afterEach(async () => {
 });
 
 function create(): { sluice: Sluice; clock: ManualClock; user: Limiter; everybody: Limiter } {
-  const clock = new ManualClock(1000);
-  const sluice = Sluice.create({ capacity: 1000, clock });
-  cleanUp.push(() => sluice.close());
+  const { sluice, clock } = createTable();
   return {
     sluice,
     clock,
@@ -266,8 +265,7 @@ describe("the types of the adapters", () => {
 
 describe("servers of several frameworks on threads of one process", () => {
   it("share one limit exactly", async () => {
-    const sluice = Sluice.create({ capacity: 1000 });
-    cleanUp.push(() => sluice.close());
+    const sluice = openTable({ capacity: 1000 });
     const user = sluice.tokenBucket("user", { rate: 0, burst: 50 });
     sluice.tokenBucket("everybody", { rate: 0, burst: 120 });
     const frameworks = Object.keys(servers);

@@ -7,26 +7,17 @@ import { type Options, rateLimit, type RateLimitRequestHandler, type Store } fro
 import fc from "fast-check";
 import { once } from "node:events";
 import type { AddressInfo } from "node:net";
-import { ManualClock, Sluice, type SluiceOptions } from "sluice";
+import { Sluice } from "sluice";
 import { SluiceStore } from "sluice/stores/express-rate-limit";
 import { afterEach, describe, expect, it, onTestFinished, vi } from "vitest";
 import { announceSeed } from "../seed.js";
+import { create } from "../tables.js";
 
 const WINDOW_MS = 60_000;
 const MAX_COUNT = 2 ** 31 - 1;
-const open: Sluice[] = [];
-
 afterEach(() => {
   vi.restoreAllMocks();
-  for (const sluice of open.splice(0)) sluice.close();
 });
-
-function create(options: Partial<SluiceOptions> = {}): { sluice: Sluice; clock: ManualClock } {
-  const clock = new ManualClock(1000);
-  const sluice = Sluice.create({ capacity: 1000, clock, ...options });
-  open.push(sluice);
-  return { sluice, clock };
-}
 
 function storeOf(sluice: Sluice, prefix = "test", windowMs = WINDOW_MS): SluiceStore {
   const store = new SluiceStore({ sluice, prefix });
@@ -180,7 +171,7 @@ describe("a store", () => {
   it.each([["deny" as const, MAX_COUNT], ["allow" as const, 1]])(
     "in a full table with whenFull: '%s' gives a newcomer the count %i, which refuses or admits it",
     (whenFull, count) => {
-      const { sluice } = create({ capacity: 1, whenFull });
+      const { sluice } = create(1000, { capacity: 1, whenFull });
       const store = storeOf(sluice);
       const infos = Array.from({ length: 5000 }, (_, i) => store.increment(`client ${i}`));
       expect(sluice.stats()[whenFull === "deny" ? "fullDenied" : "fullAllowed"]).toBeGreaterThan(0);

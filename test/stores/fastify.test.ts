@@ -1,23 +1,14 @@
 /** The store for @fastify/rate-limit, compared with the plugin's own in-memory store, in real servers. */
 import rateLimit, { type RateLimitPluginOptions } from "@fastify/rate-limit";
 import Fastify, { type FastifyInstance } from "fastify";
-import { ManualClock, Sluice } from "sluice";
+import { Sluice } from "sluice";
 import { type FastifyStore, type FastifyStoreOptions, sluiceStore } from "sluice/stores/fastify";
 import { afterEach, describe, expect, it, onTestFinished, vi } from "vitest";
-
-const open: Sluice[] = [];
+import { create } from "../tables.js";
 
 afterEach(() => {
   vi.restoreAllMocks();
-  for (const sluice of open.splice(0)) sluice.close();
 });
-
-function create(): { sluice: Sluice; clock: ManualClock } {
-  const clock = new ManualClock(1000);
-  const sluice = Sluice.create({ capacity: 1000, clock });
-  open.push(sluice);
-  return { sluice, clock };
-}
 
 function storeOf(sluice: Sluice, options: FastifyStoreOptions = {}, prefix = "test"): FastifyStore {
   return new (sluiceStore({ sluice, prefix }))(options);

@@ -7,24 +7,14 @@ import { Hono } from "hono";
 import { rateLimiter, type Store } from "hono-rate-limiter";
 import { once } from "node:events";
 import type { AddressInfo } from "node:net";
-import { ManualClock, Sluice } from "sluice";
 import * as expressDoor from "sluice/stores/express-rate-limit";
 import { SluiceStore } from "sluice/stores/hono";
 import { afterEach, describe, expect, it, onTestFinished, vi } from "vitest";
-
-const open: Sluice[] = [];
+import { create } from "../tables.js";
 
 afterEach(() => {
   vi.restoreAllMocks();
-  for (const sluice of open.splice(0)) sluice.close();
 });
-
-function create(): { sluice: Sluice; clock: ManualClock } {
-  const clock = new ManualClock(1000);
-  const sluice = Sluice.create({ capacity: 1000, clock });
-  open.push(sluice);
-  return { sluice, clock };
-}
 
 async function serve(app: Hono): Promise<string> {
   const server = listen({ fetch: app.fetch, port: 0, hostname: "127.0.0.1" });

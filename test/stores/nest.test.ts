@@ -13,24 +13,20 @@ import type { AddressInfo } from "node:net";
 import { ManualClock, Sluice } from "sluice";
 import { SluiceStorage } from "sluice/stores/nest";
 import { afterEach, describe, expect, it, onTestFinished, vi } from "vitest";
-
-const open: Sluice[] = [];
+import { create } from "../tables.js";
 
 afterEach(() => {
   vi.restoreAllMocks();
-  for (const sluice of open.splice(0)) sluice.close();
 });
 
-function create(): { sluice: Sluice; clock: ManualClock; storage: ThrottlerStorage } {
-  const clock = new ManualClock(1000);
-  const sluice = Sluice.create({ capacity: 1000, clock });
-  open.push(sluice);
+function createStorage(): { sluice: Sluice; clock: ManualClock; storage: ThrottlerStorage } {
+  const { sluice, clock } = create();
   return { sluice, clock, storage: new SluiceStorage({ sluice, prefix: "test" }) };
 }
 
 describe("a storage", () => {
   it("counts in windows that begin with the first request", async () => {
-    const { clock, storage } = create();
+    const { clock, storage } = createStorage();
     const increment = () => storage.increment("alice", 60_000, 3, 60_000, "default");
     clock.advance(12_345);
     expect(await increment()).toEqual({ totalHits: 1, timeToExpire: 60, isBlocked: false, timeToBlockExpire: 0 });
@@ -46,7 +42,7 @@ describe("a storage", () => {
   ]])(
     "blocks for %i ms, %s, from the first request beyond the limit, and then begins another window",
     async (blockDuration) => {
-      const { clock, storage } = create();
+      const { clock, storage } = createStorage();
       const increment = () => storage.increment("alice", 60_000, 2, blockDuration, "default");
       await increment();
       clock.advance(20_000);
@@ -69,7 +65,7 @@ describe("a storage", () => {
   );
 
   it("with a block of 0 refuses until the window ends", async () => {
-    const { clock, storage } = create();
+    const { clock, storage } = createStorage();
     const increment = () => storage.increment("alice", 60_000, 1, 0, "default");
     await increment();
     clock.advance(50_000);
@@ -79,7 +75,7 @@ describe("a storage", () => {
   });
 
   it("with a limit of 0 refuses every request", async () => {
-    const { clock, storage } = create();
+    const { clock, storage } = createStorage();
     for (let i = 0; i < 5; i++) {
       expect(await storage.increment("alice", 1000, 0, 1000, "default")).toMatchObject({ isBlocked: true });
       clock.advance(600);
@@ -87,7 +83,7 @@ describe("a storage", () => {
   });
 
   it("counts each throttler, each key and each prefix separately", async () => {
-    const { sluice, storage } = create();
+    const { sluice, storage } = createStorage();
     const other = new SluiceStorage({ sluice, prefix: "other" });
     for (
       const [each, key, name] of [
@@ -106,7 +102,7 @@ describe("a storage", () => {
   });
 
   it("rejects wrong times, and refuses wrong options", async () => {
-    const { storage } = create();
+    const { storage } = createStorage();
     await expect(storage.increment("alice", 0, 1, 1000, "default")).rejects.toThrow(
       "\"ttl\" expected an integer from 1 to 31622400000, got 0",
     );
@@ -169,7 +165,7 @@ describe("@nestjs/throttler", () => {
     // Stops the clock of its own storage, as ours is stopped.
     vi.spyOn(Date, "now").mockReturnValue(1);
     const throttlers = [{ ttl: 60_000, limit: 3, blockDuration: 120_000 }];
-    const [ours, own] = [await serve({ throttlers, storage: create().storage }), await serve({ throttlers })];
+    const [ours, own] = [await serve({ throttlers, storage: createStorage().storage }), await serve({ throttlers })];
     for (let i = 0; i < 6; i++) {
       const answer = await ask(ours);
       expect(answer[0]).toBe(i < 3 ? 200 : 429);
@@ -178,7 +174,7 @@ describe("@nestjs/throttler", () => {
   });
 
   it("separates several throttlers, and routes with limits of their own", async () => {
-    const { clock, storage } = create();
+    const { clock, storage } = createStorage();
     const url = await serve({
       throttlers: [{ ttl: 1000, limit: 2, blockDuration: 0 }, { name: "long", ttl: 60_000, limit: 3 }],
       storage,

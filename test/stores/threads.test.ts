@@ -5,24 +5,13 @@
 import { once } from "node:events";
 import { Sluice } from "sluice";
 import { SluiceStore } from "sluice/stores/express-rate-limit";
-import { afterEach, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
+import { openTable } from "../tables.js";
 import { Crew, startWorker, sum } from "../threads/crew.js";
 import type { StoreServer } from "./server.worker.js";
 import type { StoreJobs } from "./stores.worker.js";
 
 const THREADS = 4;
-const open: Sluice[] = [];
-
-afterEach(() => {
-  for (const sluice of open.splice(0)) sluice.close();
-});
-
-function create(): Sluice {
-  const sluice = Sluice.create({ capacity: 1000 });
-  open.push(sluice);
-  return sluice;
-}
-
 /** No test takes longer than this window. */
 const HOUR_MS = 3_600_000;
 
@@ -39,7 +28,7 @@ describe("4 threads on one client", { timeout: 60_000 }, () => {
   }
 
   it("give every request a number of its own, without a gap", async () => {
-    const sluice = create();
+    const sluice = openTable();
     const numbers = (await contend(sluice, await hire(THREADS, "numbers", sluice.handle, { calls, windowMs: HOUR_MS })))
       .flat().sort((a, b) => a - b);
     expect(numbers.length).toBeGreaterThanOrEqual(THREADS * calls);
@@ -48,7 +37,7 @@ describe("4 threads on one client", { timeout: 60_000 }, () => {
   });
 
   it("admit exactly the limit in every window, while windows end", async () => {
-    const sluice = create();
+    const sluice = openTable();
     const limit = 5;
     const seen = (await contend(sluice, await hire(THREADS, "windows", sluice.handle, { calls, windowMs: 2, limit })))
       .flat();
@@ -61,7 +50,7 @@ describe("4 threads on one client", { timeout: 60_000 }, () => {
   });
 
   it("lose no request, and take back no request twice", async () => {
-    const sluice = create();
+    const sluice = openTable();
     const kept = sum(
       await contend(sluice, await hire(THREADS, "givesBack", sluice.handle, { calls, windowMs: HOUR_MS })),
     );
@@ -74,7 +63,7 @@ describe("4 threads on one client", { timeout: 60_000 }, () => {
   it.each(["continues", "blocks"] as const)(
     "admit no more than the limit while requests beyond it move the end of the window (%s)",
     async (job) => {
-      const sluice = create();
+      const sluice = openTable();
       const limit = 1000;
       const admitted = await contend(
         sluice,
@@ -96,7 +85,7 @@ describe.each(frameworks)("4 servers of %s in 4 threads", { timeout: 120_000 }, 
    * admitted one, its server and the remaining count in its headers.
    */
   async function load(isShared: boolean): Promise<{ thread: number; remaining: number }[]> {
-    const sluice = create();
+    const sluice = openTable();
     const workers = Array.from(
       { length: THREADS },
       () =>

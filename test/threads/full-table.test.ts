@@ -10,7 +10,7 @@ const hire = Crew.of<LimiterJobs>(new URL("./limiter.worker.ts", import.meta.url
 
 describe("a full table", () => {
   const newcomers = async (setUp: (sluice: Sluice) => void): Promise<number | "hung"> => {
-    const { sluice } = create(1000, 1);
+    const { sluice } = create(1000, { capacity: 1 });
     setUp(sluice);
     sluice.tokenBucket("newcomer", { rate: 0, burst: 1 });
     const crew = await hire(1, "newKeys", sluice.handle, {

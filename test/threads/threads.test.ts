@@ -3,29 +3,17 @@
  * exact. A test fails if it saw no contention.
  */
 import { type Key, ManualClock, Sluice } from "sluice";
-import { afterEach, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { Bucket } from "../../src/engine/bucket/bucket.js";
 import { Policy } from "../../src/engine/policy/policy.js";
 import { Table } from "../../src/engine/table/table.js";
 import { announceSeed, seeded } from "../seed.js";
-import { callsOf } from "../tables.js";
+import { callsOf, openTable } from "../tables.js";
 import { Crew, sum, until } from "./crew.js";
 import type { ThreadsJobs } from "./threads.worker.js";
 
 const WORKERS = 4;
 const hire = Crew.of<ThreadsJobs>(new URL("./threads.worker.ts", import.meta.url));
-const open: { close(): void }[] = [];
-
-afterEach(() => {
-  for (const each of open.splice(0)) each.close();
-});
-
-function create(options: Parameters<typeof Sluice.create>[0]): Sluice {
-  const sluice = Sluice.create(options);
-  open.push(sluice);
-  return sluice;
-}
-
 /** A bucket with its fraction of a token and its debts, which the public face does not show. */
 function bucketOf(sluice: Sluice, policyNumber: number, key: Key | undefined): Bucket {
   return new Bucket(new Policy(Table.attach(sluice.handle), policyNumber), key);
@@ -49,7 +37,7 @@ describe("4 threads on one key", { timeout: 60_000 }, () => {
 
   const overload = (key: string | undefined) =>
     untilSeen(async () => {
-      const sluice = create({ capacity: 1000 });
+      const sluice = openTable({ capacity: 1000 });
       sluice.tokenBucket("hot", { rate, burst });
       const crew = await hire(WORKERS, "calls", sluice.handle, { name: "hot", key, calls: CALLS / WORKERS });
       const beforeNs = process.hrtime.bigint();
@@ -77,7 +65,7 @@ describe("4 threads on one key", { timeout: 60_000 }, () => {
 describe("4 threads under a clock that the main thread moves", { timeout: 60_000 }, () => {
   it("are admitted exactly burst + rate x the time that it moved", async () => {
     const clock = new ManualClock(5);
-    const sluice = create({ capacity: 1000, clock });
+    const sluice = openTable({ capacity: 1000, clock });
     const burst = 64;
     sluice.tokenBucket("hot", { rate: 1000, burst });
     const crew = await hire(WORKERS, "untilRefused", sluice.handle, {
@@ -107,7 +95,7 @@ describe("4 threads under a clock that the main thread moves", { timeout: 60_000
 
   it("get burst + the integral of a rate that leaps between extremes, never more", async () => {
     const clock = new ManualClock();
-    const sluice = create({ capacity: 1000, clock });
+    const sluice = openTable({ capacity: 1000, clock });
     const burst = 1000;
     const limiter = sluice.tokenBucket("leaping", { rate: 3, burst });
     const keys = ["a", "b", 7, undefined];
@@ -156,7 +144,7 @@ describe("4 threads under a clock that the main thread moves", { timeout: 60_000
 
   it("find every bucket full, and not more than full, after an infinite rate", async () => {
     const clock = new ManualClock();
-    const sluice = create({ capacity: 1000, clock });
+    const sluice = openTable({ capacity: 1000, clock });
     const burst = 50;
     const limiter = sluice.tokenBucket("unlimited at times", { rate: 3, burst });
     const keys = ["a", "b", 7, undefined];
@@ -184,7 +172,7 @@ describe("4 threads under a clock that the main thread moves", { timeout: 60_000
 
 describe("4 threads on many keys", { timeout: 60_000 }, () => {
   it("share every key exactly, however each of them names it", async () => {
-    const sluice = create({ capacity: 10_000, clock: new ManualClock() });
+    const sluice = openTable({ capacity: 10_000, clock: new ManualClock() });
     const burst = 500;
     sluice.tokenBucket("mixed", { rate: 0, burst });
     const keys = [
@@ -233,7 +221,7 @@ describe("4 threads on many keys", { timeout: 60_000 }, () => {
     ],
   ];
   it.each(kinds)("share every key of %s exactly", async (_, make) => {
-    const sluice = create({ capacity: 1000, clock: new ManualClock(500) });
+    const sluice = openTable({ capacity: 1000, clock: new ManualClock(500) });
     const limit = 10_000;
     make(sluice, limit);
     const keys = [undefined, "key", 1];
@@ -255,7 +243,7 @@ describe("4 threads on many keys", { timeout: 60_000 }, () => {
   });
 
   it("keep the sum of tokens through reservations, cancels and refunds", async () => {
-    const sluice = create({ capacity: 1000, clock: new ManualClock(1) });
+    const sluice = openTable({ capacity: 1000, clock: new ManualClock(1) });
     const bursts = { now: 40, later: 10 };
     sluice.tokenBucket("now", { rate: 1, burst: bursts.now });
     sluice.tokenBucket("later", { rate: 1, burst: bursts.later });
@@ -279,7 +267,7 @@ describe("4 threads on many keys", { timeout: 60_000 }, () => {
   it("admit a key that all of them touch first exactly once", async () => {
     const count = 20_000;
     await untilSeen(async () => {
-      const sluice = create({ capacity: 100_000, clock: new ManualClock() });
+      const sluice = openTable({ capacity: 100_000, clock: new ManualClock() });
       sluice.tokenBucket("once", { rate: 0, burst: 1 });
       const crew = await hire(WORKERS, "firstTouch", sluice.handle, {
         name: "once",
@@ -306,7 +294,7 @@ describe("4 threads that define policies", { timeout: 60_000 }, () => {
   it("at the same time and of the same names get one policy for each name", async () => {
     const count = 300;
     await untilSeen(async () => {
-      const sluice = create({ capacity: 10_000, clock: new ManualClock() });
+      const sluice = openTable({ capacity: 10_000, clock: new ManualClock() });
       const crew = await hire(WORKERS, "define", sluice.handle, { count });
       const admitted = await crew.work();
 
@@ -335,7 +323,7 @@ describe("a small table flooded by 4 threads", { timeout: 60_000 }, () => {
    */
   async function flood(whenFull: "evict" | "deny" | "allow", ms: number) {
     const clock = new ManualClock();
-    const sluice = create({ capacity: 1000, clock, whenFull });
+    const sluice = openTable({ capacity: 1000, clock, whenFull });
     // A key of the flood lacks at most one token in ten, a blocked key its whole burst.
     sluice.tokenBucket("flood", { rate: 1, burst: 10 });
     const guard = sluice.tokenBucket("guard", { rate: 1e-9, burst: 1 });

@@ -1,21 +1,12 @@
 /** Faults that rate limiters have had: one case each, for every kind that it can concern. */
-import { type Limiter, ManualClock, Sluice } from "sluice";
+import { type Limiter, Sluice } from "sluice";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { ExactLog, toNs } from "../../models/window-models.js";
-
-const open: Sluice[] = [];
+import { create, openTable } from "../../tables.js";
 
 afterEach(() => {
   vi.restoreAllMocks();
-  for (const sluice of open.splice(0)) sluice.close();
 });
-
-function create(options: Partial<Parameters<typeof Sluice.create>[0]> = {}): { sluice: Sluice; clock: ManualClock } {
-  const clock = new ManualClock(1000);
-  const sluice = Sluice.create({ capacity: 1000, clock, ...options });
-  open.push(sluice);
-  return { sluice, clock };
-}
 
 interface Kind {
   name: string;
@@ -151,7 +142,7 @@ describe.each(kinds)("a $name", ({ make, isSliding, isWindow }) => {
     const real = Date.now();
     const now = vi.spyOn(Date, "now").mockReturnValue(real);
     const { sluice, clock } = create();
-    const { sluice: other } = create({ clock });
+    const other = openTable({ clock });
     const limiter = make(sluice, 5, 1000);
     const twin = make(other, 5, 1000);
     limiter.allow("blocked", 5);
@@ -169,7 +160,7 @@ describe.each(kinds)("a $name", ({ make, isSliding, isWindow }) => {
   });
 
   it("does not forget a blocked key when other keys come, while another slot will do", () => {
-    const { sluice } = create({ capacity: 2000, lineCapacity: 2000, maxThreads: 1 });
+    const { sluice } = create(1000, { capacity: 2000, lineCapacity: 2000, maxThreads: 1 });
     const limiter = make(sluice, 100, 60_000);
     for (let i = 0; i < 20; i++) expect(limiter.allow(`blocked ${i}`, 100)).toBe(true);
     for (let i = 0; i < 20_000; i++) limiter.allow(i);

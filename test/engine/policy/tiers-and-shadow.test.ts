@@ -1,20 +1,9 @@
 /** Tiers are limiters under their limiter's name; a shadow admits all and counts what it would refuse. */
 import fc from "fast-check";
-import { type Limiter, ManualClock, Sluice } from "sluice";
-import { afterEach, describe, expect, it } from "vitest";
+import { type Limiter, Sluice } from "sluice";
+import { describe, expect, it } from "vitest";
 import { announceSeed } from "../../seed.js";
-
-const open: Sluice[] = [];
-
-afterEach(() => {
-  for (const sluice of open.splice(0)) sluice.close();
-});
-
-function create(clock = new ManualClock(1000)): { sluice: Sluice; clock: ManualClock } {
-  const sluice = Sluice.create({ capacity: 1000, clock });
-  open.push(sluice);
-  return { sluice, clock };
-}
+import { create, open, openTable } from "../../tables.js";
 
 /** Makes a limiter of each kind, with the options that all have. */
 type Common = { shadow?: boolean };
@@ -165,7 +154,7 @@ describe("a shadow", () => {
         ),
         (calls) => {
           const { sluice: shadowed, clock } = create();
-          const { sluice: strict } = create(clock);
+          const strict = openTable({ clock });
           const shadow = make(shadowed, { shadow: true });
           const twin = make(strict, {});
           let refused = 0;

@@ -10,18 +10,11 @@ import {
   type PlainRequest,
   type ProblemType,
 } from "sluice/http";
-import { afterEach, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
+import { create, open } from "../../tables.js";
 
-const open: Sluice[] = [];
-
-afterEach(() => {
-  for (const sluice of open.splice(0)) sluice.close();
-});
-
-function create(): { sluice: Sluice; clock: ManualClock; user: Limiter; tenant: Limiter; everybody: Limiter } {
-  const clock = new ManualClock(1000);
-  const sluice = Sluice.create({ capacity: 1000, clock });
-  open.push(sluice);
+function createLimiters(): { sluice: Sluice; clock: ManualClock; user: Limiter; tenant: Limiter; everybody: Limiter } {
+  const { sluice, clock } = create();
   return {
     sluice,
     clock,
@@ -53,7 +46,7 @@ const left = (limiter: Limiter, key?: string): number =>
 
 describe("a guard", () => {
   it("charges every limit or none", () => {
-    const { user, tenant, everybody } = create();
+    const { user, tenant, everybody } = createLimiters();
     const ask = guard({
       limits: [{ limiter: tenant, key: header("tenant") }, { limiter: user, key: header("user") }, {
         limiter: everybody,
@@ -81,7 +74,7 @@ describe("a guard", () => {
   });
 
   it("takes the cost of each request", () => {
-    const { tenant, everybody } = create();
+    const { tenant, everybody } = createLimiters();
     const ask = guard({
       limits: [{ limiter: tenant, cost: ({ url }) => (url === "/search" ? 5 : 1) }, { limiter: everybody, cost: 2 }],
     });
@@ -93,14 +86,14 @@ describe("a guard", () => {
   });
 
   it("charges nothing for a cost of 0", () => {
-    const { user } = create();
+    const { user } = createLimiters();
     const ask = guard({ limits: [{ limiter: user, cost: 0 }] });
     for (let i = 0; i < 10; i++) expect(ask().allowed).toBe(true);
     expect(left(user)).toBe(3);
   });
 
   it("chooses a limiter by the request, and leaves out limits that do not apply", () => {
-    const { user, everybody } = create();
+    const { user, everybody } = createLimiters();
     const ask = guard({
       limits: [
         {
@@ -133,7 +126,7 @@ describe("a guard", () => {
   });
 
   it("asks skip before anything else", () => {
-    const { user } = create();
+    const { user } = createLimiters();
     const ask = guard({
       limits: [{
         limiter: user,
@@ -155,7 +148,7 @@ describe("a guard", () => {
     ["abnormal-usage-detected", 429],
     ["temporary-reduced-capacity", 503],
   ])("refuses with the problem %s", (problem, status) => {
-    const { user } = create();
+    const { user } = createLimiters();
     const ask = guard({ limits: [{ limiter: user, cost: 3, ...(problem && { problem }) }] });
     ask();
     const answer = ask();
@@ -171,14 +164,14 @@ describe("a guard", () => {
   });
 
   it("sends no Retry-After if no retry can succeed", () => {
-    const { user } = create();
+    const { user } = createLimiters();
     const answer = guard({ limits: [{ limiter: user, cost: 4 }] })();
     expect(answer).toMatchObject({ allowed: false, status: 429, decision: { retryAfterMs: Infinity } });
     expect(answer.fields).not.toContain("Retry-After");
   });
 
   it("calls onLimited with every refusal and its request, and waits for its promise", async () => {
-    const { user } = create();
+    const { user } = createLimiters();
     const calls: [string, Answer][] = [];
     const options: Options = {
       limits: [{ limiter: user, key: header("user") }],
@@ -208,7 +201,7 @@ describe("a guard", () => {
   });
 
   it("answers with a response of the user, and keeps its own fields", () => {
-    const { user } = create();
+    const { user } = createLimiters();
     const limits = [{ limiter: user, cost: 3 }];
     const ask = guard({
       limits,
@@ -242,7 +235,7 @@ describe("a guard", () => {
   });
 
   it("waits for a promised response of the user, and reports it", async () => {
-    const { user } = create();
+    const { user } = createLimiters();
     const reported: Answer[] = [];
     const made = new Guard<PlainRequest>({
       limits: [{ limiter: user, cost: 3 }],
@@ -273,7 +266,7 @@ describe("a guard", () => {
     ],
     [{ contentType: 1 as never }, "\"respond().contentType\" expected a media type, got 1"],
   ])("throws for a response of the user that no server could send, %#", async (own, message) => {
-    const { user } = create();
+    const { user } = createLimiters();
     const options = { limits: [{ limiter: user, cost: 4 }] };
     expect(() => guard({ ...options, respond: () => own })()).toThrow(message);
     await expect(new Guard<PlainRequest>({ ...options, respond: async () => own }, plainReader).decide(from())).rejects
@@ -281,7 +274,7 @@ describe("a guard", () => {
   });
 
   it("in shadow mode decides, counts, sends fields and reports, and refuses no request", () => {
-    const { sluice, user } = create();
+    const { sluice, user } = createLimiters();
     const reported: Answer[] = [];
     const ask = guard({
       limits: [{ limiter: user }],
@@ -316,7 +309,7 @@ describe("lists", () => {
   const by = (address: string): PlainRequest => from({ "x-forwarded-for": address, user: "alice" }, "10.0.0.1");
 
   it("admit and refuse by address, uncounted; a denied address is refused even if it is allowed", () => {
-    const { user } = create();
+    const { user } = createLimiters();
     const ask = guard({
       limits: [{ limiter: user, key: client }],
       client,
@@ -344,14 +337,14 @@ describe("lists", () => {
   });
 
   it("name the peers on a Unix socket unix", () => {
-    const { user } = create();
+    const { user } = createLimiters();
     const ask = guard({ limits: [{ limiter: user }], client: clientAddress(), allow: { addresses: ["unix"] } });
     expect(ask(from()).decision).toBeUndefined();
     expect(ask(from({}, "127.0.0.1")).decision).toBeDefined();
   });
 
   it("deny a peer that has disconnected, and never allow it", () => {
-    const { user } = create();
+    const { user } = createLimiters();
     const denying = guard({
       limits: [{ limiter: user }],
       client: clientAddress(),
@@ -367,7 +360,7 @@ describe("lists", () => {
   });
 
   it("admit and refuse by the key of any limit; a denied key is refused even if it is allowed", () => {
-    const { user, tenant } = create();
+    const { user, tenant } = createLimiters();
     const ask = guard({
       limits: [{ limiter: tenant, key: header("tenant") }, { limiter: user, key: header("user") }],
       allow: { keys: ["ops", "friend"] },
@@ -383,7 +376,7 @@ describe("lists", () => {
   });
 
   it("are asked in order: denied addresses, allowed addresses, denied keys, allowed keys", () => {
-    const { user } = create();
+    const { user } = createLimiters();
     const ask = guard({
       limits: [{ limiter: user, key: header("user") }],
       client: clientAddress(),
@@ -397,7 +390,7 @@ describe("lists", () => {
   });
 
   it("separate numbers, bigints and strings", () => {
-    const { user } = create();
+    const { user } = createLimiters();
     const ask = (key: string | number | bigint): number =>
       guard({ limits: [{ limiter: user, key: () => key }], deny: { keys: [1, "2", 3n] } })().status;
     expect([ask(1), ask("1"), ask("2"), ask(2), ask(3n), ask(3)]).toEqual([403, 200, 403, 200, 403, 200]);
@@ -408,7 +401,7 @@ describe("functions that return promises", () => {
   const later = <Value>(value: Value): Promise<Value> => Promise.resolve().then(() => value);
 
   it("may be any of them", async () => {
-    const { user, everybody } = create();
+    const { user, everybody } = createLimiters();
     const made = new Guard<PlainRequest>({
       limits: [
         { limiter: () => later(user), key: () => later("alice"), cost: () => later(2) },
@@ -426,7 +419,7 @@ describe("functions that return promises", () => {
   });
 
   it("may return any thenable", async () => {
-    const { user } = create();
+    const { user } = createLimiters();
     const soon = <Value>(value: Value): PromiseLike<Value> => ({ then: (resolve: any) => resolve(value) });
     const made = new Guard<PlainRequest>({
       limits: [{ limiter: user, key: () => soon("alice"), cost: () => soon(3) }],
@@ -441,7 +434,7 @@ describe("functions that return promises", () => {
   });
 
   it("are called once for each request", async () => {
-    const { user, everybody } = create();
+    const { user, everybody } = createLimiters();
     const calls: string[] = [];
     const noting = <Value>(name: string, value: Value) => (): Value => {
       calls.push(name);
@@ -496,7 +489,7 @@ describe("functions that return promises", () => {
       cost: () => Promise.reject(new Error("lost")),
     }]],
   ])("that throw %s make the decision fail and take nothing", async (_, limits) => {
-    const { user } = create();
+    const { user } = createLimiters();
     const made = new Guard<PlainRequest>(
       { limits: limits!.map((limit) => ({ ...limit, limiter: user })) },
       plainReader,
@@ -541,7 +534,7 @@ describe("the answers of the user's functions", () => {
     ],
     [
       "limiter",
-      () => ({ limiter: () => create().sluice.tokenBucket("far", { rate: 1, burst: 1 }) }),
+      () => ({ limiter: () => createLimiters().sluice.tokenBucket("far", { rate: 1, burst: 1 }) }),
       "\"entries[1]\" expected a limiter of the same Sluice as the others, got \"far\" of another",
     ],
     [
@@ -550,14 +543,14 @@ describe("the answers of the user's functions", () => {
       "\"limits[1].limiter\" expected a limiter with a name of printable ASCII, which 'draft-11' headers carry, got \"Zoë\"",
     ],
   ])("are checked before anything is taken: %s, %#", (_, limit, message) => {
-    const { user, everybody } = create();
+    const { user, everybody } = createLimiters();
     const made = new Guard<PlainRequest>({ limits: [{ limiter: everybody }, limit(user)] }, plainReader);
     expect(() => made.decide(from())).toThrow(message);
     expect([left(user), left(everybody)]).toEqual([3, 100]);
   });
 
   it("may be keys of any length and type", () => {
-    const { user } = create();
+    const { user } = createLimiters();
     for (
       const key of ["", "x".repeat(2 ** 20), "\ud800", "__proto__", "Zoë", -0, 1e300, 2n ** 70n, new Uint8Array(3)]
     ) {
@@ -604,7 +597,7 @@ describe("options", () => {
     [(user) => ({ limits: [{ limiter: user, problem: "__proto__" }] }), "\"limits[0].problem\" expected"],
     [(user) => ({ limits: [{ limiter: user, sendsKey: 1 }] }), "\"limits[0].sendsKey\" expected true or false, got 1"],
     [
-      (user) => ({ limits: [{ limiter: user }, { limiter: create().user }] }),
+      (user) => ({ limits: [{ limiter: user }, { limiter: createLimiters().user }] }),
       "\"limits[1].limiter\" expected a limiter of the same Sluice as the others, got \"user\" of another",
     ],
     [
@@ -640,7 +633,7 @@ describe("options", () => {
       "\"deny.keys[0]\" expected a string, number or bigint, got an object",
     ],
   ])("%# that are wrong are refused when the guard is made", (options, message) => {
-    const { user } = create();
+    const { user } = createLimiters();
     expect(() => new Guard(options(user) as Options, plainReader)).toThrow(message);
   });
 });
