@@ -338,6 +338,15 @@ export function decides(open: () => Place, ofKinds: readonly Kind[]): void {
       expect(third.delayMs).toBeGreaterThan(second.delayMs);
     });
 
+    it.runIf(hasBurst && atOnce(5) > 1)("admits no more by the cancel of a reservation before another", async () => {
+      const limiter = making(5);
+      await drain(limiter, "key");
+      const [first, second] = [await limiter.reserve("key", 4), await limiter.reserve("key", 2)];
+      await first.cancel();
+      pass(whole(second.delayMs));
+      expect(await drain(limiter, "key")).toBeLessThanOrEqual(3);
+    });
+
     it("gives a refund back, no more than was used, and makes a key new by a reset", async () => {
       const limiter = making(5);
       await drain(limiter, "key");

@@ -18,11 +18,8 @@ function smaller(a: bigint, b: bigint): bigint {
 export interface WindowTicket {
   cost: bigint;
   place: bigint;
-  /** The count of its place after it was added. */
-  end: bigint;
   /** When it may act. */
   actNs: bigint;
-  isAtOnce: boolean;
   isOpen: boolean;
 }
 
@@ -66,7 +63,7 @@ export abstract class ModelWindow {
     if (actNs === undefined || actNs - nowNs > maxWaitNs) return undefined;
     const place = larger(this.placeAt(actNs), this.newest);
     if (cost > 0n) this.put(nowNs, place, cost);
-    return { cost, place, end: this.count(place), actNs, isAtOnce: actNs === nowNs, isOpen: cost > 0n };
+    return { cost, place, actNs, isOpen: cost > 0n };
   }
 
   protected put(_nowNs: bigint, place: bigint, cost: bigint): void {
@@ -142,12 +139,9 @@ export class ModelFixedWindow extends ModelWindow {
     }
   }
 
-  protected giveBack(nowNs: bigint, { cost, place, end, isAtOnce }: WindowTicket): void {
-    let behind = 0n;
-    for (let later = place + 1n; later <= this.newest; later++) behind += this.count(later);
-    // In the same window, only reservations that wait for it have a turn to keep.
-    if (!isAtOnce) behind += larger(0n, this.count(place) - end);
-    this.refund(nowNs, larger(0n, cost - behind));
+  /** Nothing once a later window is reserved too: a reservation there relies on the windows before it. */
+  protected giveBack(_nowNs: bigint, { cost, place }: WindowTicket): void {
+    if (place === this.newest) this.takeOut(cost, place, place);
   }
 
   refund(nowNs: bigint, cost: bigint): void {

@@ -69,10 +69,8 @@ ${ANSWER}`;
     case "peek":
       return DECIDE + ANSWER;
     case "reserve":
-      // What is taken at once has no turn that others of its window could be behind.
       return `${DECIDE}${LUA_IS_GRANTED}used = next
-${STORE}local ending = wait > 0 and used - at * limit or limit
-return { 1, wait, string.format('%.0f %.0f %.0f %.0f', now + wait, place + at, ending, cost) }`;
+${STORE}return { 1, wait, string.format('%.0f %.0f %.0f', now + wait, place + at, cost) }`;
     case "give":
       return `if used > 0 then
   used = used - cost
@@ -84,9 +82,10 @@ return 1`;
   ${STORE}end
 return 1`;
     case "cancel":
-      return `local due, window, ending, taken = string.match(turn, '(%d+) (%d+) (%d+) (%d+)')
-if now > tonumber(due) or used == 0 then return 0 end
-local back = taken - math.max(0, used - ((window - place) * limit + ending))
+      // Gives back to the window that it was reserved in, unless a later one is reserved too.
+      return `local due, window, taken = string.match(turn, '(%d+) (%d+) (%d+)')
+if now > tonumber(due) or ${WINDOW} ~= window - place then return 0 end
+local back = math.min(tonumber(taken), used - (window - place) * limit)
 if back <= 0 then return 0 end
 used = used - back
 ${STORE}return 1`;
