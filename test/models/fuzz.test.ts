@@ -37,7 +37,7 @@ const EXACT_NS = 2n ** 50n;
 /** Half a unit for rounding, and an eighth for the error of the multiplier over thirty years. */
 const READING = 0.5 + 1 / 8;
 /** Tokens that a word may run ahead of its clock under every scale. */
-const MOST_AHEAD = 2 ** 16;
+const MAX_AHEAD = 2 ** 16;
 
 const KEYS: readonly (Key | undefined)[] = ["alice", 7, 10n ** 20n, Uint8Array.of(1, 2), "š", undefined];
 
@@ -464,7 +464,7 @@ class Run {
     const ns = ms * 1e6;
     const fail = (): never => {
       throw new Error(
-        `${what} is ${ns} ns, but ${lacking} tokens are lacking at ${bucket.model.rate}/s, slack ${slack}, at ${this.#now} ns`,
+        `${what} is ${ns} ns, but ${lacking} tokens are missing at ${bucket.model.rate}/s, slack ${slack}, at ${this.#now} ns`,
       );
     };
     if (lacking === Infinity || (bucket.model.rate === 0 && lacking > slack)) {
@@ -521,7 +521,7 @@ class Run {
 
   /** True if a word would run farther ahead of its clock than some scale allows; such a step is left out. */
   #isTooFarAhead(bucket: Bucket, cost: number): boolean {
-    return quotient(-this.#spare(bucket, cost), bucket.model["scale"]) > MOST_AHEAD;
+    return quotient(-this.#spare(bucket, cost), bucket.model["scale"]) > MAX_AHEAD;
   }
 
   #reserve(bucket: Bucket, wanted: Cost, maxWait: Wait): void {
@@ -880,8 +880,8 @@ describe("the bound", () => {
     const limiter = wrap(sluice.tokenBucket(`limiter ${home.made++}`, first));
     const record = home.recordOf(home.made);
     const unit = (): number => {
-      const piece = record + at.POLICY_SEGMENT + (words[record / 4] & 1) * at.SEGMENT_BYTES;
-      return 2 ** -(bytes.readInt32LE(piece + at.BUCKET_TOKEN_SHIFT) - 2);
+      const segment = record + at.POLICY_SEGMENT + (words[record / 4] & 1) * at.SEGMENT_BYTES;
+      return 2 ** -(bytes.readInt32LE(segment + at.BUCKET_TOKEN_SHIFT) - 2);
     };
     let { rate, burst } = first;
     let now = 0n;

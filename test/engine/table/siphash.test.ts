@@ -25,7 +25,10 @@ interface Place {
 }
 
 /** A table whose hash key is known, entered by a kernel before anything was used. */
-function prepared(setCount = 96, thread = 1): { kernel: Kernel; bytes: Uint8Array; lane: number; place: () => Place } {
+function prepared(
+  setCount = 96,
+  thread = 1,
+): { kernel: Kernel; bytes: Uint8Array; scratch: number; place: () => Place } {
   const bytesNeeded = setsOffset(2) + setCount * at.SET_BYTES;
   const pages = Math.ceil(bytesNeeded / 65536);
   const memory = new WebAssembly.Memory({ initial: pages, maximum: pages, shared: true });
@@ -38,17 +41,17 @@ function prepared(setCount = 96, thread = 1): { kernel: Kernel; bytes: Uint8Arra
   words[at.HEADER_MAGIC / 4] = at.MAGIC;
   const kernel = instantiate(memory);
   kernel.enter(thread);
-  const lane = at.THREADS + thread * at.THREAD_BYTES;
+  const scratch = at.THREADS + thread * at.THREAD_BYTES;
   // The bytes behind a key must not matter.
-  bytes.fill(0xa5, lane + at.SCRATCH_BYTES, lane + at.SCRATCH_BYTES + at.MAX_SCRATCH_BYTES);
+  bytes.fill(0xa5, scratch + at.SCRATCH_BYTES, scratch + at.SCRATCH_BYTES + at.MAX_SCRATCH_BYTES);
   const place = (): Place => ({
-    word: new BigUint64Array(memory.buffer)[(lane + at.SCRATCH_KEY) / 8],
+    word: new BigUint64Array(memory.buffer)[(scratch + at.SCRATCH_KEY) / 8],
     sets: [
-      new Uint32Array(memory.buffer)[(lane + at.SCRATCH_SET_A) / 4],
-      new Uint32Array(memory.buffer)[(lane + at.SCRATCH_SET_B) / 4],
+      new Uint32Array(memory.buffer)[(scratch + at.SCRATCH_SET_A) / 4],
+      new Uint32Array(memory.buffer)[(scratch + at.SCRATCH_SET_B) / 4],
     ],
   });
-  return { kernel, bytes, lane, place };
+  return { kernel, bytes, scratch, place };
 }
 
 /** Where a key belongs, by the plain hash. */
@@ -75,10 +78,10 @@ const message = (length: number): Uint8Array => Uint8Array.from({ length }, (_, 
 
 describe("the kernel", () => {
   it.each(Object.entries(KINDS))("hashes keys of 0 to 64 bytes as SipHash-1-3-128 does, of the kind %s", (_, kind) => {
-    const { kernel, bytes, lane, place } = prepared();
+    const { kernel, bytes, scratch, place } = prepared();
     for (const policy of POLICIES) {
       for (let length = 0; length <= 64; length++) {
-        bytes.set(message(length), lane + at.SCRATCH_BYTES);
+        bytes.set(message(length), scratch + at.SCRATCH_BYTES);
         kernel.keyOfBytes(record(policy), kind, length);
         expect(place(), `${length} bytes, policy ${policy}`).toEqual(
           expected(HASH_KEY, policy, kind, message(length), 96, 2),
@@ -88,9 +91,9 @@ describe("the kernel", () => {
   });
 
   it("hashes keys that fill its scratch", () => {
-    const { kernel, bytes, lane, place } = prepared();
+    const { kernel, bytes, scratch, place } = prepared();
     for (const length of [255, 256, 257, 4095, 4096, at.MAX_SCRATCH_BYTES - 1, at.MAX_SCRATCH_BYTES]) {
-      bytes.set(message(length), lane + at.SCRATCH_BYTES);
+      bytes.set(message(length), scratch + at.SCRATCH_BYTES);
       kernel.keyOfBytes(record(1), at.BYTES, length);
       expect(place(), `${length} bytes`).toEqual(expected(HASH_KEY, 1, at.BYTES, message(length), 96, 2));
     }
@@ -103,7 +106,7 @@ describe("the kernel", () => {
   });
 
   it("hashes keys in chunks as if at once", () => {
-    const { kernel, bytes, lane, place } = prepared();
+    const { kernel, bytes, scratch, place } = prepared();
     const part = at.KEY_CHUNK_BYTES;
     for (
       const length of [part, part + 1, part + 8, 2 * part - 1, 2 * part, 2 * part + 7, 3 * part + 255, 5 * part + 3]
@@ -111,10 +114,10 @@ describe("the kernel", () => {
       const whole = message(length);
       let done = 0;
       for (; length - done >= part; done += part) {
-        bytes.set(whole.subarray(done, done + part), lane + at.SCRATCH_BYTES);
+        bytes.set(whole.subarray(done, done + part), scratch + at.SCRATCH_BYTES);
         kernel.keyChunk(record(7), at.BYTES, done === 0 ? 1 : 0);
       }
-      bytes.set(whole.subarray(done), lane + at.SCRATCH_BYTES);
+      bytes.set(whole.subarray(done), scratch + at.SCRATCH_BYTES);
       kernel.keyEnd(record(7), length - done, length);
       expect(place(), `${length} bytes`).toEqual(expected(HASH_KEY, 7, at.BYTES, whole, 96, 2));
     }
@@ -131,11 +134,11 @@ describe("the kernel", () => {
     expect(place()).toEqual(expected(HASH_KEY, 2, at.NUMBER, new Uint8Array(8), 96, 2));
   });
 
-  it("hashes the same for every number of sets and in every lane", () => {
+  it("hashes the same for every number of sets and in every scratch", () => {
     for (const [setCount, thread] of [[32, 0], [64, 1], [1024, 0], [1024 + 32, 1]]) {
-      const { kernel, bytes, lane, place } = prepared(setCount, thread);
+      const { kernel, bytes, scratch, place } = prepared(setCount, thread);
       for (let i = 0; i < 300; i++) {
-        bytes.set(message(i % 40).map((byte) => byte ^ i), lane + at.SCRATCH_BYTES);
+        bytes.set(message(i % 40).map((byte) => byte ^ i), scratch + at.SCRATCH_BYTES);
         kernel.keyOfBytes(record(3), at.TEXT, i % 40);
         const { sets, word } = place();
         expect({ sets, word }).toEqual(
