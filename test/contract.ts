@@ -69,8 +69,6 @@ export interface Kind {
   conserves: boolean;
   /** Whether a cost can be too large ever to be admitted. */
   hasBurst: boolean;
-  /** Whether a cancel gives back no more than what no later reservation relies on. */
-  keepsTurns: boolean;
 }
 
 const all = (most: number): number => most;
@@ -83,7 +81,6 @@ export const kinds = {
     atOnce: all,
     conserves: true,
     hasBurst: true,
-    keepsTurns: true,
   },
   limits: {
     kind: "several limits",
@@ -92,7 +89,6 @@ export const kinds = {
     atOnce: all,
     conserves: true,
     hasBurst: true,
-    keepsTurns: true,
   },
   meter: {
     kind: "leakyBucket, a meter",
@@ -100,7 +96,6 @@ export const kinds = {
     atOnce: all,
     conserves: true,
     hasBurst: true,
-    keepsTurns: true,
   },
   queue: {
     kind: "leakyBucket, a queue",
@@ -108,7 +103,6 @@ export const kinds = {
     atOnce: one,
     conserves: true,
     hasBurst: true,
-    keepsTurns: true,
   },
   fixedWindow: {
     kind: "fixedWindow",
@@ -116,7 +110,6 @@ export const kinds = {
     atOnce: all,
     conserves: true,
     hasBurst: true,
-    keepsTurns: true,
   },
   slidingWindow: {
     kind: "slidingWindow",
@@ -124,7 +117,6 @@ export const kinds = {
     atOnce: all,
     conserves: false,
     hasBurst: true,
-    keepsTurns: true,
   },
   slots: {
     kind: "slidingWindow with slots",
@@ -132,7 +124,6 @@ export const kinds = {
     atOnce: all,
     conserves: false,
     hasBurst: true,
-    keepsTurns: true,
   },
   log: {
     kind: "slidingWindow with a log",
@@ -140,7 +131,6 @@ export const kinds = {
     atOnce: all,
     conserves: true,
     hasBurst: true,
-    keepsTurns: true,
   },
   warmUp: {
     kind: "warmUp",
@@ -148,7 +138,6 @@ export const kinds = {
     atOnce: one,
     conserves: true,
     hasBurst: false,
-    keepsTurns: false,
   },
 } satisfies Record<string, Kind>;
 
@@ -201,7 +190,7 @@ function stage<Each extends AnyLimiter>(open: () => Place<Each>): { readonly pla
 
 /** The decisions of every limiter. */
 export function decides(open: () => Place, ofKinds: readonly Kind[]): void {
-  describe.each(ofKinds)("$kind", ({ make, atOnce, conserves, hasBurst, keepsTurns }) => {
+  describe.each(ofKinds)("$kind", ({ make, atOnce, conserves, hasBurst }) => {
     const on = stage(open);
     const making = (most: number): AnyLimiter => make(on.place.makers, most);
     const pass = (ms: number): void => on.place.pass(ms);
@@ -328,7 +317,7 @@ export function decides(open: () => Place, ofKinds: readonly Kind[]): void {
       expect(await gone.cancel()).toBe(false);
     });
 
-    it.runIf(keepsTurns)("keeps the turns of those behind a reservation that is cancelled", async () => {
+    it("keeps the turns of those behind a reservation that is cancelled", async () => {
       const limiter = making(1);
       await drain(limiter, "key");
       const [first, second] = [await limiter.reserve("key"), await limiter.reserve("key")];
