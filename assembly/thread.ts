@@ -16,7 +16,7 @@ export let lineSetCount: u32 = 0;
 export let hashKey0: u64 = 0;
 export let hashKey1: u64 = 0;
 
-/** Binds this instance to thread number `thread`. Traps if the memory is no table. */
+/** Binds this instance to thread number `thread`. Traps if the memory is not a table. */
 export function enter(thread: i32): void {
   const table = header();
   assert(table.magic == MAGIC);

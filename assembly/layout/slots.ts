@@ -25,7 +25,7 @@
 //   +---------------------------------------+------+
 //
 // The state words of other algorithms are drawn where their arithmetic is; their
-// two lowest bits are 0, but for BUSY.
+// two lowest bits are 0, except in BUSY.
 
 export const SLOT_COUNT: i32 = 8;
 export const SLOT_STEP: usize = 8;
@@ -35,7 +35,7 @@ export const SET_BYTES: usize = 128;
 export const PAGE_SETS: u64 = 32;
 /** Where the slots of a set end. */
 export const SLOTS_END: usize = SLOT_STEP * usize(SLOT_COUNT);
-/** The bits of a state word that are no state. */
+/** The bits of a state word that hold no state. */
 export const SIDE_BITS: u64 = 3;
 export const BUSY: u64 = 3;
 
@@ -66,6 +66,6 @@ export const LINE_GROUP_SETS: u64 = 32;
 export const LINE_OWNER_BITS: i32 = 2047;
 export const LINE_VERSION_STEP: i32 = 2048;
 
-if (usize(PAGE_SETS) * SET_BYTES != 4096) ERROR("a page of sets is no page of memory");
+if (usize(PAGE_SETS) * SET_BYTES != 4096) ERROR("a page of sets is not a page of memory");
 if (SLOTS_END > SLOT_STATE) ERROR("key words run into state words");
-if (usize(LINE_SLOT_COUNT + 1) * LINE_BYTES != LINE_SET_BYTES) ERROR("a line set is no whole lines");
+if (usize(LINE_SLOT_COUNT + 1) * LINE_BYTES != LINE_SET_BYTES) ERROR("a line set is not whole lines");

@@ -1,4 +1,4 @@
-// Threads: a scratch for each, which no other thread writes but for its owner
+// Threads: a scratch for each, which only its owner writes
 // word, and behind it what the thread counts of each policy.
 
 import { LOCK_BYTES, LOCK_COUNT, LOCKS, POLICY_COUNT } from "./table";

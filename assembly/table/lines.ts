@@ -51,7 +51,7 @@ export function copyLine(line: usize): bool {
   return atomic.load<i32>(line) == word;
 }
 
-/** Makes the scratch's line that of a key never seen, but for its lock word. */
+/** Makes the scratch's line that of a key never seen, except for its lock word. */
 export function clearLine(): void {
   memory.fill(scratchAt + SCRATCH_LINE + 4, 0, LINE_BYTES - 4);
 }

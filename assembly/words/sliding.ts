@@ -75,7 +75,7 @@ function lightAt(former: u64, room: u64, window: u64): u64 {
   return window - spent;
 }
 
-/** Answers of `quickSliding` that are no word. */
+/** Answers of `quickSliding` that are not words. */
 export const SLIDING_REFUSED: u64 = 0;
 export const SLIDING_RARE: u64 = 1;
 

@@ -9,7 +9,7 @@
 // a word may reach (present window, limit used). A cost never straddles two
 // windows; what is reserved for a later window moves the word on to that one, and
 // until then the windows before it are closed. A debt fills the windows to come.
-// The limit is no part of the word: what was used stays used when it changes.
+// The limit is not part of the word: what was used stays used when it changes.
 
 import { ALGORITHM_SHIFT, FIXED_WINDOW, Segment, WindowSegment } from "../layout/policy";
 import { SCRATCH_TAKEN } from "../layout/thread";
@@ -21,7 +21,7 @@ import { highProduct, isWithinLife, sinceStart } from "./clock";
 export const FIRST_WINDOW: u64 = 1;
 /** Lowest bit of a count. */
 export const COUNT_SHIFT: u64 = 2;
-/** Longest time that is told, ns: about 285 years. */
+/** Longest time to report, ns: about 285 years. */
 const MAX_NS: u64 = 9_000_000_000_000_000_000;
 
 /**
@@ -41,7 +41,7 @@ export function windowAfter(segment: WindowSegment, dt: u64): u64 {
   return stretchesIn(dt, segment.windowNs, segment.inverse, segment.inverseShift) + FIRST_WINDOW;
 }
 
-/** Nanoseconds from `now` until stretch `number` begins, each `length` ns long; 0 if it has, Infinity if never told. */
+/** Nanoseconds from `now` until stretch `number` begins, each `length` ns long; 0 if it has, Infinity if beyond that. */
 export function untilStretch(segment: Segment, number: u64, length: u64, now: i64): f64 {
   if (number - FIRST_WINDOW > MAX_NS / length) return Infinity;
   const left = segment.t0 - now + i64((number - FIRST_WINDOW) * length);

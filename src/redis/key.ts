@@ -31,7 +31,7 @@ function marked(key: Key): string {
   throw noKey(key);
 }
 
-/** The Redis keys of a decision: one for each of `count` limits. Throws for what is no key, unless it `isGlobal`. */
+/** The Redis keys of a decision: one for each of `count` limits. Throws for what is not a key, unless it `isGlobal`. */
 export function redisKeys(
   prefix: string,
   kind: string,

@@ -55,7 +55,7 @@ describe("the package, installed", { timeout: 60_000 }, () => {
   });
   afterAll(() => rm(dirname(project), { recursive: true }));
 
-  it("needs no other package, but for a sub-path that names its peer", async () => {
+  it("needs no other package, except a sub-path that names its peer", async () => {
     const code = `for (const door of ${JSON.stringify(doors)}) {
       try {
         await import(door);
