@@ -98,8 +98,11 @@ export function bucketAfterRefund(segment: BucketSegment, seen: u64, cost: f64, 
   const z = max(wordIn(segment, seen), lower);
   let back = unitsOf(segment, cost);
   if (dueAt) {
+    const due = dueAtIn(segment, dueAt);
+    // What was reserved behind it cannot be told any more.
+    if (!due) return seen;
     // Paying later, its own cost lies behind its due time.
-    const end = dueAtIn(segment, dueAt) + (segment.flags & FLAG_PAY_LATER ? back : 0);
+    const end = due + (segment.flags & FLAG_PAY_LATER ? back : 0);
     if (z > end) back = z - end < back ? back - (z - end) : 0;
   }
   back = min(back, z - lower);

@@ -167,13 +167,16 @@ export function rescale(segment: BucketSegment, word: u64): u64 {
   return word ? across(segment, word, segment.lastStart, segment.lastShift, segment.scale) : fullWord(segment);
 }
 
-/** A due time of up to two scales ago, whose lowest two bits are its scale's, in the units of this segment. */
+/**
+ * A due time of up to two scales ago, whose lowest two bits are its scale's, in the
+ * units of this segment; 0 if it is longer ago than they can say.
+ */
 export function dueAtIn(segment: BucketSegment, dueAt: u64): u64 {
   const scales = (segment.scale - u32(dueAt)) & 3;
   if (!scales) return (dueAt & ~SIDE_BITS) | u64(segment.scale & 1);
-  if (scales == 1) return rescale(segment, dueAt);
-  const between = across(segment, dueAt, segment.secondLastStart, segment.secondLastShift, segment.scale - 1);
-  return across(segment, between, segment.lastStart, segment.lastShift, segment.scale);
+  if (scales > 1) dueAt = across(segment, dueAt, segment.secondLastStart, segment.secondLastShift, segment.scale - 1);
+  if (dueAt >= 2 * FULL_END) dueAt = across(segment, dueAt, segment.lastStart, segment.lastShift, segment.scale);
+  return dueAt >= 2 * FULL_END ? dueAt : 0;
 }
 
 /** A due time as it leaves the kernel: with two bits of its scale. */

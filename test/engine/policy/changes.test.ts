@@ -202,6 +202,22 @@ describe("a walk after a change of scale", () => {
   });
 });
 
+it("a cancel gives nothing back if the new scale cannot tell what was reserved behind it", () => {
+  const { sluice, clock } = create(0);
+  const burst = 67_108_862;
+  const limiter = sluice.tokenBucket("p", { rate: 477, burst });
+  const first = limiter.reserve("k", burst);
+  clock.advance(150_000_000);
+  expect(limiter.allow("k", burst - 2)).toBe(true);
+  limiter.setBurst(0);
+  clock.set(0);
+  limiter.setRate(1);
+  limiter.setBurst(2 ** 31 - 1);
+  const { remaining } = limiter.peek("k");
+  expect(first.cancel()).toBe(false);
+  expect(limiter.peek("k").remaining).toBe(remaining);
+});
+
 describe("a window whose limit is lowered and raised again", () => {
   it("mints nothing", () => {
     const { sluice } = create();
