@@ -86,26 +86,30 @@ const shared: Fields = {
   flags: ["SEGMENT_FLAGS", "words"],
 };
 
-/** Calls `visit` for each number of a segment at address `from`: its name, its view and its index there. */
-function eachField(
-  { at }: Table,
-  from: number,
-  fields: Fields,
-  visit: (name: string, view: View, index: number) => void,
-): void {
-  for (const [name, [offset, view]] of Object.entries({ ...shared, ...fields })) {
-    visit(name, view, (from + at[offset]) / (view === "words" ? 4 : 8));
+/** A number of a segment: its name, where it stands, and by which view. */
+type Entry = readonly [name: string, offset: keyof KernelNumbers, view: View];
+
+/** The numbers of each kind of segment, worked out once: a rate may change often. */
+const entries = new WeakMap<SegmentKind, readonly Entry[]>();
+
+function entriesOf(kind: SegmentKind): readonly Entry[] {
+  let all = entries.get(kind);
+  if (!all) {
+    all = Object.entries<Fields[string]>({ ...shared, ...kind.fields }).map(([name, at]) => [name, ...at] as const);
+    entries.set(kind, all);
   }
+  return all;
 }
 
 /** Writes a segment where the kernel takes it from when it appends a policy or publishes a change. */
 export function stageSegment(table: Table, kind: SegmentKind, segment: Segment): void {
   const { at, doubles, scratch } = table;
   const numbers = segment as unknown as Record<string, number | bigint>;
-  eachField(table, scratch.segmentAt, kind.fields, (name, view, index) => {
-    if (view === "longs") table.longs[index] = BigInt.asUintN(64, numbers[name] as bigint);
-    else table[view][index] = numbers[name] as number;
-  });
+  for (const [name, offset, view] of entriesOf(kind)) {
+    const from = scratch.segmentAt + at[offset];
+    if (view === "longs") table.longs[from / 8] = BigInt.asUintN(64, numbers[name] as bigint);
+    else table[view][from / (view === "words" ? 4 : 8)] = numbers[name] as number;
+  }
   doubles[(scratch.segmentAt + at.SEGMENT_RATE) / 8] = segment.limits.rate;
   doubles[(scratch.segmentAt + at.SEGMENT_BURST) / 8] = segment.limits.burst;
 }
@@ -114,7 +118,9 @@ export function stageSegment(table: Table, kind: SegmentKind, segment: Segment):
 export function readSegment(table: Table, kind: SegmentKind, from: number, extra: number): Segment {
   const { at, doubles } = table;
   const numbers: Record<string, number | bigint> = {};
-  eachField(table, from, kind.fields, (name, view, index) => (numbers[name] = table[view][index]));
+  for (const [name, offset, view] of entriesOf(kind)) {
+    numbers[name] = table[view][(from + at[offset]) / (view === "words" ? 4 : 8)];
+  }
   const limits = { rate: doubles[(from + at.SEGMENT_RATE) / 8], burst: doubles[(from + at.SEGMENT_BURST) / 8], extra };
   const segment = { ...numbers, limits } as unknown as Segment;
   segment.t0 = BigInt.asIntN(64, segment.t0);
