@@ -131,7 +131,9 @@ export class Policy {
       if (!this.#publish(next, version, attempt++)) continue;
       if ((next as BucketSegment).scale !== scale) this.#walk();
       const { rate } = segment.limits;
-      return { t0, lost: rate === Infinity ? 0 : Math.max(0, rate - next.limits.rate) };
+      // Only a bucket has a clock that flows.
+      const flows = scale !== undefined && rate !== Infinity;
+      return { t0, lost: flows ? Math.max(0, rate - next.limits.rate) : 0 };
     }
   }
 

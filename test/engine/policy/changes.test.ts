@@ -90,6 +90,25 @@ it("a rate that is raised begins when it is set, and earns nothing for the time 
   expect(bucket("k").tokens()).toBeLessThanOrEqual(100);
 });
 
+it.each(
+  [
+    ["fixedWindow", { rate: 10, burst: 10, extra: 1e9 }, { burst: 1 }],
+    ["slidingWindow", { rate: 10, burst: 10, extra: 1e9 }, { burst: 1 }],
+    ["warmUp", { rate: 10, burst: 3, extra: 1e9 }, { rate: 1 }],
+  ] as const,
+)("a %s is lowered as well by a setter that is stopped before it publishes", (kind, limits, wanted) => {
+  const clock = new OwnClock(1000);
+  const sluice = OwnSluice.create({ capacity: 100, clock, maxThreads: 1 });
+  open.push(sluice);
+  const policy = define(sluice, "p", kind, limits);
+  whenPublished(policy, true, () => {
+    clock.advance(50);
+    new Bucket(policy, "k").decide(policy.table.at.CONSUME, 1, clock.nowMs);
+  });
+  policy.set(wanted);
+  expect(policy.rate).toBe(1);
+});
+
 describe("a change that begins later", () => {
   it("lets the old rate flow on until then, and the new one from then on", () => {
     const { clock, policy, bucket } = tableOf(1000, 100);
