@@ -10,7 +10,7 @@
 import { algorithmIn, BUCKET, BucketSegment, FIXED_WINDOW, FLAG_SHADOW, FLAG_UNLIMITED } from "../layout/policy";
 import { isCurrent, isLineKind, LIMITS, Policy, RING, RingSegment, Segment, segmentOf } from "../layout/policy";
 import { SLIDING_COUNTER, versionOf, WARM_UP, WarmUpSegment, WindowSegment } from "../layout/policy";
-import { BUSY, SIDE_BITS, SLOT_STATE } from "../layout/slots";
+import { BUSY, SIDE_BITS } from "../layout/slots";
 import { Counters } from "../layout/thread";
 import { areLimitsCurrent, decideLimits } from "../lines/limits";
 import { decideRing } from "../lines/ring";
@@ -18,7 +18,7 @@ import { decideWarmUp } from "../lines/warm-up";
 import { admitted, ANSWER, CONSUME, full, giveUp, isGranted, leave, LOOK_UP, nextWord } from "../question";
 import { refused, unlimited } from "../question";
 import { claim, CLAIM_AGAIN, CLAIM_FULL, CLAIM_TAKEN } from "../table/claim";
-import { fetchLine, lineAt, swapLine } from "../table/lines";
+import { fetchLine, swapState } from "../table/lines";
 import { keyIn, LOST, otherLineSet, see, target } from "../table/slots";
 import { count, PATIENCE, scratch } from "../thread";
 import { decideBucket } from "../words/bucket";
@@ -89,18 +89,13 @@ function ask(policy: Policy, segment: Segment, mode: i32, seen: u64, cost: u32, 
 
 /** Writes what was granted: as `claim` answers. */
 function take(policy: Policy, version: u32, slot: usize, mode: i32, seen: u64, now: i64, tries: i32): i32 {
-  const isLine = isLineKind(policy.flags);
   if (!slot) {
     const own = scratch();
     const a = usize(own.setA);
-    return claim(policy, version, own.key, a, isLine ? otherLineSet(a, own.key) : own.setB, nextWord, now, tries);
+    const b = isLineKind(policy.flags) ? otherLineSet(a, own.key) : usize(own.setB);
+    return claim(policy, version, own.key, a, b, nextWord, now, tries);
   }
-  const isSwapped = isLine
-    ? swapLine(lineAt(policy, slot, mode))
-    : atomic.cmpxchg<u64>(slot, seen, nextWord, SLOT_STATE) == seen;
-  if (isSwapped) return CLAIM_TAKEN;
-  count(policy, offsetof<Counters>("contended"));
-  return CLAIM_AGAIN;
+  return swapState(policy, slot, mode, seen, nextWord) ? CLAIM_TAKEN : CLAIM_AGAIN;
 }
 
 /** The answer for a new key that found no room. */

@@ -3,27 +3,17 @@
 import { algorithmIn, BUCKET, BucketSegment, FIXED_WINDOW, FLAG_UNLIMITED, isCurrent } from "../layout/policy";
 import { isLineKind, LEASE, LIMITS, Policy, RING, RingSegment, Segment, segmentOf } from "../layout/policy";
 import { SLIDING_COUNTER, versionOf, WARM_UP, WarmUpSegment, WindowSegment } from "../layout/policy";
-import { BUSY, SIDE_BITS, SLOT_STATE } from "../layout/slots";
-import { Counters } from "../layout/thread";
+import { BUSY, SIDE_BITS } from "../layout/slots";
 import { areLimitsCurrent, refundLimits } from "../lines/limits";
 import { refundRing, untilRingDue } from "../lines/ring";
 import { refundWarmUp } from "../lines/warm-up";
-import { clearLine, fetchLine, lineAt, swapLine } from "../table/lines";
+import { clearLine, fetchLine, swapState } from "../table/lines";
 import { keyIn, see, target } from "../table/slots";
-import { count, PATIENCE, scratch } from "../thread";
+import { PATIENCE, scratch } from "../thread";
 import { bucketAfterRefund, bucketHolding } from "../words/bucket";
 import { dueAtIn, dueAtOut, nanoseconds, wholeNanosecondsUntil } from "../words/clock";
 import { slidingAfterRefund, untilSlidingDue } from "../words/sliding";
 import { untilWindowDue, windowAfterRefund } from "../words/window";
-
-/** Puts back a word, or the line in the scratch. */
-function swap(policy: Policy, slot: usize, mode: i32, seen: u64, next: u64): bool {
-  const isSwapped = isLineKind(policy.flags)
-    ? swapLine(lineAt(policy, slot, mode))
-    : atomic.cmpxchg<u64>(slot, seen, next, SLOT_STATE) == seen;
-  if (!isSwapped) count(policy, offsetof<Counters>("contended"));
-  return isSwapped;
-}
 
 /**
  * Gives tokens back: 1 if some were. With `dueAt` 0 it is a plain refund, which
@@ -41,7 +31,7 @@ export function refund(policy: Policy, mode: i32, cost: f64, dueAt: u64, ms: f64
       if (!fetchLine(policy, slot, mode, tries)) continue;
       if (!refundLine(policy, segment, cost, dueAt, now)) return 0;
       if (algorithmIn(segment.flags) == LIMITS && !areLimitsCurrent(policy)) continue;
-      if (swap(policy, slot, mode, 0, 0)) return 1;
+      if (swapState(policy, slot, mode, 0, 0)) return 1;
       continue;
     }
     const seen = see(policy, slot, keyIn(mode), tries);
@@ -49,7 +39,7 @@ export function refund(policy: Policy, mode: i32, cost: f64, dueAt: u64, ms: f64
     const next = wordAfterRefund(segment, seen, cost, dueAt, now);
     if (!isCurrent(policy, version)) continue;
     if (next == seen) return 0;
-    if (swap(policy, slot, mode, seen, next)) return 1;
+    if (swapState(policy, slot, mode, seen, next)) return 1;
   }
   return 0;
 }
@@ -104,7 +94,7 @@ export function setTokens(policy: Policy, mode: i32, tokens: f64, ms: f64): void
       if ((seen & SIDE_BITS) == BUSY) continue;
     }
     const next = wordHolding(segment, tokens, now);
-    if (isCurrent(policy, version) && swap(policy, slot, mode, seen, next)) return;
+    if (isCurrent(policy, version) && swapState(policy, slot, mode, seen, next)) return;
   }
 }
 

@@ -117,8 +117,8 @@ export function decideWarmUp(segment: WarmUpSegment, mode: i32, cost: u32, now: 
 
 /**
  * A cancel gives back what the scratch says that the reservation took, time and
- * share, unless a later one stands behind it. A refund gives back time: what `cost` permits take when warm, and no
- * more than is owed. True if any went back.
+ * share, unless a later one stands behind it. A refund gives back time: what `cost`
+ * permits take when warm, and no more than is owed. True if any went back.
  */
 export function refundWarmUp(segment: WarmUpSegment, cost: f64, dueAt: u64, now: i64): bool {
   const state = line();

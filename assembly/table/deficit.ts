@@ -22,7 +22,7 @@ export function deficitOf(policy: Policy, word: u64, now: i64): f64 {
     const segment = segmentOf(policy, version);
     if (segment.flags & FLAG_UNLIMITED) return 0;
     const deficit = deficitIn(policy, segment, word, now);
-    // A line is judged by the copy, which `deficitIn` has moved on: there is no second try.
+    // `deficitIn` has advanced the copy of a line, so a line is judged once.
     if (isCurrent(policy, version) || isLineKind(segment.flags) || ++tries > 100) return deficit;
   }
 }

@@ -17,11 +17,12 @@
 // dies there all the same leaves the line locked: `recover` opens it. It may then
 // hold a part of that writer's last charge.
 
-import { Policy, POLICY_GLOBAL } from "../layout/policy";
-import { LINE_BYTES, LINE_OWNER_BITS, LINE_SET_BYTES, LINE_VERSION_STEP, SLOT_STEP } from "../layout/slots";
-import { SCRATCH_LINE } from "../layout/thread";
+import { isLineKind, Policy, POLICY_GLOBAL } from "../layout/policy";
+import { LINE_BYTES, LINE_OWNER_BITS, LINE_SET_BYTES, LINE_VERSION_STEP, SLOT_STATE } from "../layout/slots";
+import { SLOT_STEP } from "../layout/slots";
+import { Counters, SCRATCH_LINE } from "../layout/thread";
 import { GLOBAL } from "../question";
-import { owner, scratch, scratchAt, yieldTo } from "../thread";
+import { count, owner, scratch, scratchAt, yieldTo } from "../thread";
 
 /** The line of a slot of a line set. */
 @inline
@@ -84,4 +85,13 @@ export function fetchLine(policy: Policy, slot: usize, mode: i32, tries: i32): b
   if (copyLine(lineAt(policy, slot, mode))) return (mode & GLOBAL) != 0 || atomic.load<u64>(slot) == scratch().key;
   yieldTo(policy, tries);
   return false;
+}
+
+/** Puts back a word, or for a line kind the line in the scratch, if no other thread was faster; else counts that. */
+export function swapState(policy: Policy, slot: usize, mode: i32, seen: u64, next: u64): bool {
+  const isSwapped = isLineKind(policy.flags)
+    ? swapLine(lineAt(policy, slot, mode))
+    : atomic.cmpxchg<u64>(slot, seen, next, SLOT_STATE) == seen;
+  if (!isSwapped) count(policy, offsetof<Counters>("contended"));
+  return isSwapped;
 }

@@ -99,7 +99,7 @@ export function bucketAfterRefund(segment: BucketSegment, seen: u64, cost: f64, 
   let back = unitsOf(segment, cost);
   if (dueAt) {
     const due = dueAtIn(segment, dueAt);
-    // What was reserved behind it cannot be told any more.
+    // Too long ago: how much was reserved behind it is unknown.
     if (!due) return seen;
     // Paying later, its own cost lies behind its due time.
     const end = due + (segment.flags & FLAG_PAY_LATER ? back : 0);
